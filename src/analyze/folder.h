@@ -14,7 +14,7 @@ struct folder_reading {
     struct analyze_options *analyze; /* its folder is set */
     const char *states;              /* the file that gets the history of states; NULL: none is made */
     /* Called now and then with bytes read and in all, and the analysis as far as it has come, for
-     * analysis_so_far(). A value other than 0 ends the reading. NULL: nobody is told. */
+     * analysis_so_far(). A value other than 0 ends the reading. NULL: nothing is called. */
     int (*progress)(void *context, struct analysis *analysis, uint64_t done_bytes, uint64_t total_bytes);
     void *context;
 };

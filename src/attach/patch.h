@@ -35,7 +35,7 @@ typedef int patch_map_fn(void *context, uint64_t address, uint64_t size);
 
 /* Prepares a patch for each function of the target's plan (TARGET_WHOLE) that stands in memory as in its
  * file, notes in the target what cannot be hooked and why, and maps memory for thunks and trampolines: the
- * process may run meanwhile. probe is ours in the process. The caller frees with patch_set_done(). 0 also
+ * process may run during this. probe is ours in the process. The caller frees with patch_set_done(). 0 also
  * when single hooks failed; a negative errno when nothing can be patched at all. */
 int patch_plan(struct target *target, const struct probe *probe, patch_map_fn *map, void *context,
                struct patch_set *ret_set, struct problem *problem);

@@ -104,7 +104,7 @@ int safe_point_reach(const struct proc *proc, const struct modules *modules, con
         struct user_regs_struct regs;
         uint64_t at;
         int status = 0, r;
-        /* Who makes one call after the other is let run for a moment, to be met between two. */
+        /* A thread that makes one call after the other runs for a moment, to be caught between two. */
         bool runs_freely = clock_monotonic_ns() >= free_ns;
         uint64_t look_ns = runs_freely ? in_ms(WAKE_MS) : free_ns;
         const struct thread_runs before = thread_runs(proc, pid);

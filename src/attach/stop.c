@@ -23,14 +23,14 @@ static bool is_own_child(pid_t tid)
 int stop_take(pid_t tid, int *ret_status)
 {
     siginfo_t news = {0};
-    /* A tracer is told of stops whether it asks for them or not, so the first look says which it is. */
+    /* The kernel reports stops to a tracer whether it asks or not, so the first wait shows which it is. */
     if (waitid(P_PID, (id_t)tid, &news, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
         return errno == ECHILD ? -ESRCH : -errno;
     if (news.si_pid != tid)
         return 0;
     bool ended = news.si_code == CLD_EXITED || news.si_code == CLD_KILLED || news.si_code == CLD_DUMPED;
     if (ended) {
-        if (!is_own_child(tid)) /* nobody is told of its end before its tracer is */
+        if (!is_own_child(tid)) /* its tracer learns of its end first */
             waitid(P_PID, (id_t)tid, &news, WEXITED | WNOHANG | __WALL);
         return -ESRCH;
     }

@@ -139,6 +139,11 @@ static void print_business(FILE *to, const struct profile *p, const struct busin
         free(list);
         return;
     }
+    if (!count) {
+        fputs("no application function is in these stacks\n", to);
+        free(list);
+        return;
+    }
     fprintf(to, "%sapplication functions, with the libraries they call%s\n",
             cli_style(fileno(to), STYLE_BOLD), cli_style(fileno(to), STYLE_NONE));
     for (size_t i = 0; i < count && i < top; i++) {

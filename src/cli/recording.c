@@ -93,7 +93,7 @@ const struct option_row recording_report_rows[] = {
     {NULL},
 };
 
-/* ---- what is printed meanwhile ---- */
+/* ---- what is printed while it records ---- */
 
 static void warn(void *context, const char *line)
 {

@@ -209,7 +209,7 @@ void session_forget_ended(struct session *session)
     array_foreach (&session->programs, p)
         if ((*p)->ended_ns) {
             json_t *object = ended_lists(&session->ended, *p) ? process_object(session, *p) : NULL;
-            (void)ended_add(&session->ended, *p, object); /* -ENOMEM: less is told */
+            (void)ended_add(&session->ended, *p, object); /* -ENOMEM: it is left out */
             program_free(*p);
             session->manifest_wanted = true;
         } else {

@@ -508,7 +508,7 @@ int session_finish(struct session *session, struct problem *problem)
         if (!gone)
             (*p)->ended_ns = 0;
     }
-    session_dismiss(session); /* who came meanwhile */
+    session_dismiss(session); /* who has arrived since */
     session_kernel_finish(session);
     flush_all(session);
     ctf_stream_free(session->own);

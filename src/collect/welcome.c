@@ -278,7 +278,7 @@ static void guest_done(struct guest *guest)
     proc_unref(guest->proc);
 }
 
-/* It is told to leave with the one descriptor that is kept for that. */
+/* Turns it away by means of the one descriptor that is kept for that. */
 static bool turn_away_without_descriptors(struct session *session)
 {
     struct ucred credentials;

@@ -47,7 +47,7 @@ static struct fault *copy_fault(const struct fault *from)
     return NULL;
 }
 
-/* What stands in the analysis' place of its faults and counts meanwhile. */
+/* What replaces the analysis' faults and counts while a report is made. */
 struct kept {
     struct map faults;
     __typeof__(((struct analysis *)NULL)->fault_list) fault_list;

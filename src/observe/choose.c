@@ -106,7 +106,7 @@ int observe_attach_all(struct observation *observation, const struct chosen *cho
         last = r;
         if (r == -EINTR)
             break;
-        if (r == -ESRCH && attached) /* one of a name or a container that ended meanwhile */
+        if (r == -ESRCH && attached) /* it was found by name or container, and has ended since */
             continue;
         if ((picky || r != -ENOTSUP) && chosen->count > 1)
             observe_warn(observation, problem->what);

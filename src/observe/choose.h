@@ -28,9 +28,9 @@ int choose_named(struct chosen *chosen, const char *name);
  * there were; -1: it is not such a directory. */
 int choose_cgroup(struct chosen *chosen, const char *folder);
 
-/* Attaches to all of them. What cannot be attached to is told by options.warn, when there are several; picky:
- * also what is no program that sonde knows. *ret_attached: how many were. 0, or when none was the last one's
- * error with problem set. */
+/* Attaches to all of them. What cannot be attached to is reported by options.warn, when there are several;
+ * picky: also what is no program that sonde knows. *ret_attached: how many were. 0, or when none was the last
+ * one's error with problem set. */
 int observe_attach_all(struct observation *observation, const struct chosen *chosen, bool picky,
                        unsigned *ret_attached, struct problem *problem);
 

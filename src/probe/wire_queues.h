@@ -26,7 +26,7 @@ static WIRE_APART bool wire_nats_begins(struct cursor *c)
     return begins_with_text(c, "CONNECT {", 9);
 }
 
-/* One command is told, so that the connection is known for what it is. */
+/* One command is recorded, so that the connection is known for what it is. */
 static WIRE_APART uint32_t wire_amqp_follow(struct probe_thread *self, struct commands *d, struct cursor *c,
                                             uint32_t *operation)
 {

@@ -1,7 +1,7 @@
 /* Watching a rollout of one service while it runs, for `sonde watch` and whoever else decides by it: spans
  * come in, by HTTP or from the journal of a server, and are compared again and again. By e-values
- * (settings.judge.sequential), which stay valid however often that is done. Each slow-down is told once, and
- * its end. */
+ * (settings.judge.sequential), which stay valid however often that is done. Each slow-down is reported once,
+ * and its end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SERVE_ROLLOUT_H
 #define SERVE_ROLLOUT_H
@@ -18,8 +18,8 @@ struct rollout_settings {
     uint64_t idle_ns;    /* a trace is complete so long after its last span */
     const char
         *bundle; /* a page with the evidence is written there while something is slower; NULL: none is */
-    /* An alert that is firing or resolved. 0: it is told; a negative errno: it stays pending, and is tried
-     * again at the next comparison. */
+    /* An alert that is firing or resolved. 0: it is delivered; a negative errno: it stays pending, and is
+     * tried again at the next comparison. */
     int (*tell)(void *context, const struct alert *alert);
     void *context;
 };
