@@ -248,10 +248,11 @@ static struct look *look_at_threads(const struct hold *hold, size_t first)
 {
     size_t count = hold->threads.count - first;
     struct look *looks = count ? calloc(count, sizeof(*looks)) : NULL;
+    long call;
     for (size_t i = 0; looks && i < count; i++) {
         looks[i].tid = hold->threads.at[first + i];
         looks[i].times = thread_runs(hold->proc, looks[i].tid).times;
-        if (!looks[i].times || !thread_is_asleep(hold->proc, looks[i].tid, &looks[i].at))
+        if (!looks[i].times || !thread_is_asleep(hold->proc, looks[i].tid, &call, &looks[i].at))
             looks[i].at = 0;
     }
     return looks;

@@ -16,8 +16,10 @@
 enum {
     STACK_ROOM = 16 << 10, /* that a call finds below the stack pointer */
     STOP_TIMEOUT_MS = 2000,
-    WAKE_MS = 1, /* a look without having been called */
-    LOOK_MS = 5, /* on the way to a safe point */
+    WAKE_MS = 1,               /* how often a thread that does not run is looked at */
+    STEPPED_MS = 5,            /* a round: from system call to system call, each of which costs two stops, */
+    ROUND_MS = 5 * STEPPED_MS, /* then freely, */
+    LOOK_MS = 4,               /* and looked at as often as that */
 };
 
 static uint64_t in_ms(uint64_t ms)
@@ -25,9 +27,9 @@ static uint64_t in_ms(uint64_t ms)
     return clock_monotonic_ns() + ms * NS_PER_MS;
 }
 
-static bool waits_for_events(const struct user_regs_struct *regs)
+static bool waits_for_events(long call)
 {
-    switch ((long)regs->orig_rax) {
+    switch (call) {
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
     case SYS_epoll_pwait2:
@@ -77,7 +79,7 @@ bool safe_point_is_here(pid_t pid, const struct modules *modules, const struct h
     struct user_regs_struct regs;
     if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
         return false;
-    if (waits_for_events(&regs) || in_generated_code(modules, regs.rip))
+    if (waits_for_events((long)regs.orig_rax) || in_generated_code(modules, regs.rip))
         return true;
     return freely && (regs.rip < freely->avoid.start || regs.rip >= freely->avoid.end) &&
            is_on_stack(modules, freely->stack, regs.rsp) && !in_restartable_sequence(pid);
@@ -91,29 +93,40 @@ static bool still_waits(const struct proc *proc, pid_t pid, const struct thread_
     return runs.times && runs.times == before->times && runs.ns == before->ns;
 }
 
+/* Is it where it was, or asleep in a call that is not to be cut short? A wait for events is: libraries expect
+ * that it ends early. */
+static bool is_left_alone(const struct proc *proc, pid_t pid, const struct thread_runs *before)
+{
+    uint64_t at;
+    long call;
+    return still_waits(proc, pid, before) ||
+           (thread_is_asleep(proc, pid, &call, &at) && !waits_for_events(call));
+}
+
 /* To a safe point: from system call to system call until one that waits for events returns, or wherever it
- * computes: it is looked at again and again. A call that waits is cut short only when time is up. Breakpoints
- * of the CPU would find a function without stepping from call to call, but the kernel leaves them in
- * place when we are killed, and then they kill the program. */
+ * computes: it is looked at again and again. A program that makes one short call after the other would be
+ * slowed down ten times and more by being stopped at each, so that its callback does not end in time: most of
+ * the time it runs freely. A call that waits for anything but events is cut short only when time is up.
+ * Breakpoints of the CPU would find a function without stepping from call to call, but the kernel leaves them
+ * in place when we are killed, and then they kill the program. */
 int safe_point_reach(const struct proc *proc, const struct modules *modules, const struct hold_freely *freely,
                      uint64_t deadline_ns)
 {
     const pid_t pid = proc->pid;
     int deliver = 0;
-    for (uint64_t free_ns = in_ms(LOOK_MS);;) {
+    for (uint64_t round_ns = in_ms(0);;) {
         struct user_regs_struct regs;
-        uint64_t at;
         int status = 0, r;
-        /* A thread that makes one call after the other runs for a moment, to be caught between two. */
-        bool runs_freely = clock_monotonic_ns() >= free_ns;
-        uint64_t look_ns = runs_freely ? in_ms(WAKE_MS) : free_ns;
+        bool runs_freely = clock_monotonic_ns() >= round_ns + STEPPED_MS * NS_PER_MS, waited = false;
+        uint64_t look_ns = runs_freely ? in_ms(LOOK_MS) : round_ns + STEPPED_MS * NS_PER_MS;
         const struct thread_runs before = thread_runs(proc, pid);
         if (ptrace(runs_freely ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
             return -errno;
         while ((r = stop_wait(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
-               clock_monotonic_ns() < deadline_ns &&
-               (still_waits(proc, pid, &before) || thread_is_asleep(proc, pid, &at)))
+               clock_monotonic_ns() < deadline_ns && is_left_alone(proc, pid, &before)) {
             look_ns = in_ms(WAKE_MS);
+            waited = true;
+        }
         bool interrupted = r == -ETIMEDOUT;
         if (interrupted) {
             ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
@@ -125,22 +138,20 @@ int safe_point_reach(const struct proc *proc, const struct modules *modules, con
             return -ESRCH;
         if (stop_is_group(status))
             return -EBUSY;
-        if (interrupted) {
-            if (safe_point_is_here(pid, modules, freely))
-                return 0;
-            if (clock_monotonic_ns() >= deadline_ns)
-                return -ETIMEDOUT;
-            free_ns = in_ms(LOOK_MS);
-            deliver = 0;
-            continue;
-        }
-        deliver = stop_signal(status);
-        if (!stop_is_syscall(status))
+        if (interrupted && safe_point_is_here(pid, modules, freely))
+            return 0;
+        if (interrupted && clock_monotonic_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+        if (waited ||
+            (interrupted && (!runs_freely || clock_monotonic_ns() >= round_ns + ROUND_MS * NS_PER_MS)))
+            round_ns = clock_monotonic_ns();
+        deliver = interrupted ? 0 : stop_signal(status);
+        if (interrupted || !stop_is_syscall(status))
             continue;
         if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
             return -errno;
         bool entering = (long)regs.rax == -ENOSYS;
-        if (!entering && waits_for_events(&regs))
+        if (!entering && waits_for_events((long)regs.orig_rax))
             return 0;
     }
 }

@@ -34,7 +34,7 @@ struct thread_runs thread_runs(const struct proc *proc, pid_t tid)
     return sscanf(text, "%llu %llu %llu", &runs.ns, &wait, &runs.times) == 3 ? runs : (struct thread_runs){0};
 }
 
-bool thread_is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at)
+bool thread_is_asleep(const struct proc *proc, pid_t tid, long *ret_call, uint64_t *ret_at)
 {
     char name[48];
     _cleanup_(freep) char *text = NULL;
@@ -43,6 +43,7 @@ bool thread_is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at)
         strncmp(text, "running", 7) == 0)
         return false;
     const char *last = strrchr(text, ' '); /* number, arguments, stack pointer, program counter */
+    *ret_call = strtol(text, NULL, 10);
     *ret_at = last ? strtoull(last, NULL, 16) : 0;
     return *ret_at != 0;
 }

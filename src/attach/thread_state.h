@@ -20,7 +20,7 @@ struct thread_runs {
 };
 struct thread_runs thread_runs(const struct proc *proc, pid_t tid);
 
-/* Is it asleep in a system call? *ret_at: where it will go on. */
-bool thread_is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at);
+/* Is it asleep in a system call? *ret_call: which one (SYS_...), *ret_at: where it will go on. */
+bool thread_is_asleep(const struct proc *proc, pid_t tid, long *ret_call, uint64_t *ret_at);
 
 #endif

@@ -218,3 +218,18 @@ test('what cannot be attached to is explained', async (t) => {
     assert.equal(status, 2, stderr);
     assert.match(stderr, /no process runs a program named/);
 });
+
+test('a callback that makes one system call after the other ends in time, and the program is attached to', async (t) => {
+    const folder = temporary(t), script = path.join(folder, 'calls.js'), trace = path.join(folder, 'trace');
+    fs.writeFileSync(script, `
+        function work() {
+            for (const before = process.cpuUsage(); process.cpuUsage(before).user < 300e3;);
+            console.log('worked');
+            setTimeout(work, 10);
+        }
+        work();`);
+    const node = start(t, process.execPath, ['--jitless', script]); // no generated code: where it computes it is never safe
+    await node.until(/worked/, { stream: 'stdout' });
+    const { status, stderr } = await finish(t, SONDE, ['attach', '-q', '-o', trace, '--duration', '0.2', node.pid]);
+    assert.equal(status, 0, stderr);
+});
