@@ -83,7 +83,7 @@ static struct probe_thread *prepare_probe(void)
     client.id = 42;
     client.argc = 2;
     client.argument_bytes = 40;
-    memset(&sonde_config.redis, 0xff, sizeof(sonde_config.redis));
+    sonde_config_forget(&sonde_config);
     sonde_config.redis.conn_fd = 0;
     sonde_config.redis.client_id = 0;
     sonde_config.redis.client_conn = (int32_t)((char *)&client.connection - (char *)&client);

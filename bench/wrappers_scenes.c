@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "base/macro.h"
-#include "probe/libuv.h"
+#include "targets/node/probe_libuv.h"
 #include "targets/redis/probe.h"
 #include "wrappers.h"
 
@@ -145,7 +145,7 @@ static void prepare_redis(void)
     client.query_buffer = query + 3;
     client.argc = 2;
     client.argument_bytes = 40;
-    memset(&sonde_config.redis, 0xff, sizeof(sonde_config.redis));
+    sonde_config_forget(&sonde_config);
     sonde_config.redis.conn_fd = OFFSET_IN(connection, fd);
     sonde_config.redis.conn_private = OFFSET_IN(connection, client);
     sonde_config.redis.client_id = OFFSET_IN(client, id);
@@ -449,19 +449,18 @@ PROGRAM static int type_of_message(void *p)
 
 static void prepare_node(void)
 {
-    memset(&sonde_config.v8, 0xff, sizeof(sonde_config.v8));
-    sonde_config.callback_scope_context = 0;
+    sonde_config.node.scope_context = 0;
     sonde_config.context = SONDE_CONTEXT_BOUNDED;
-    sonde_config.llhttp_status = -1;
-    sonde_config.llhttp_get_method = (uintptr_t)method;
-    sonde_config.llhttp_get_type = (uintptr_t)type_of_message;
-    sonde_config.uv_fs_work = (uintptr_t)uv_fs_work;
+    sonde_config.node.llhttp_status = -1;
+    sonde_config.node.llhttp_get_method = (uintptr_t)method;
+    sonde_config.node.llhttp_get_type = (uintptr_t)type_of_message;
+    sonde_config.node.uv_fs_work = (uintptr_t)uv_fs_work;
     /* Pointers to V8's objects are one more than the address, and the offsets one less. */
     string_map.instance_type = 8;
-    sonde_config.string_type_mask = sonde_config.string_type_value = 8;
-    sonde_config.v8.map_instance_type = OFFSET_IN(string_map, instance_type) - 1;
-    sonde_config.v8.string_length = OFFSET_IN(type_name, length) - 1;
-    sonde_config.v8.string_chars = OFFSET_IN(type_name, characters) - 1;
+    sonde_config.node.string_type_mask = sonde_config.node.string_type_value = 8;
+    sonde_config.node.map_instance_type = OFFSET_IN(string_map, instance_type) - 1;
+    sonde_config.node.string_length = OFFSET_IN(type_name, length) - 1;
+    sonde_config.node.string_chars = OFFSET_IN(type_name, characters) - 1;
     type_name.map = (uintptr_t)&string_map + 1;
     type_handle = (uintptr_t)&type_name + 1;
     char *const streams[] = {stream, store};
@@ -590,18 +589,18 @@ PROGRAM static void ask_context(void)
 static void prepare_script(void)
 {
     sonde_config.context = SONDE_CONTEXT_SCRIPT;
-    sonde_config.script.isolate = (uintptr_t)an_isolate;
-    sonde_config.script.context = (uintptr_t)a_context;
-    sonde_config.script.handle_scope = sonde_config.script.try_catch = (uintptr_t)nothing;
-    sonde_config.script.handle_scope_end = sonde_config.script.try_catch_end = (uintptr_t)nothing;
-    sonde_config.script.terminated = (uintptr_t)no;
-    sonde_config.script.string = (uintptr_t)a_string;
-    sonde_config.script.compile = (uintptr_t)compile;
-    sonde_config.script.run = (uintptr_t)run_script;
-    sonde_config.script.call = (uintptr_t)call_script;
-    sonde_config.script.function = (uintptr_t)a_function;
-    sonde_config.script.buffer = (uintptr_t)a_buffer;
-    sonde_config.globalize = (uintptr_t)global_handle;
+    sonde_config.node.script_isolate = (uintptr_t)an_isolate;
+    sonde_config.node.script_context = (uintptr_t)a_context;
+    sonde_config.node.script_handle_scope = sonde_config.node.script_try_catch = (uintptr_t)nothing;
+    sonde_config.node.script_handle_scope_end = sonde_config.node.script_try_catch_end = (uintptr_t)nothing;
+    sonde_config.node.script_terminated = (uintptr_t)no;
+    sonde_config.node.script_string = (uintptr_t)a_string;
+    sonde_config.node.script_compile = (uintptr_t)compile;
+    sonde_config.node.script_run = (uintptr_t)run_script;
+    sonde_config.node.script_call = (uintptr_t)call_script;
+    sonde_config.node.script_function = (uintptr_t)a_function;
+    sonde_config.node.script_buffer = (uintptr_t)a_buffer;
+    sonde_config.node.globalize = (uintptr_t)global_handle;
 }
 
 PROGRAM static void microtasks(void)
@@ -613,10 +612,10 @@ PROGRAM static void microtasks(void)
 static void prepare_carried(void)
 {
     sonde_config.context = SONDE_CONTEXT_AUTO;
-    sonde_config.carried.get = (uintptr_t)get_carried;
-    sonde_config.carried.set = (uintptr_t)set_carried;
-    sonde_config.carried.execution_id = (uintptr_t)execution_id;
-    sonde_config.carried.execution_field = offsetof(__typeof__(environment), execution_id);
+    sonde_config.node.carried_get = (uintptr_t)get_carried;
+    sonde_config.node.carried_set = (uintptr_t)set_carried;
+    sonde_config.node.execution_id = (uintptr_t)execution_id;
+    sonde_config.node.execution_field = offsetof(__typeof__(environment), execution_id);
     sonde_orig_v8_microtasks = v8_microtasks;
     microtasks();
     free_cell((char *)cell, cell_hint);

@@ -195,26 +195,10 @@ static bool may_be_called(const struct modules *modules, uint64_t address)
 
 static const char *check_settings(const struct sonde_config *config, const struct modules *modules)
 {
-    const uint64_t functions[] = {config->zmalloc_used_memory,
-                                  config->ssl_pending,
-                                  config->ssl_get_rfd,
-                                  config->llhttp_get_method,
-                                  config->llhttp_get_type,
-                                  config->llhttp_get_status,
-                                  config->h2_rcbuf,
-                                  config->uv_fs_work,
-                                  config->uv_queue_work,
-                                  config->uv_getaddrinfo_work,
-                                  config->uv_getnameinfo_work,
-                                  config->v8_heap_size,
-                                  config->globalize,
-                                  config->promise_has_handler,
-                                  config->carried.get,
-                                  config->carried.set,
-                                  config->carried.execution_id,
-#define F(field, symbol) config->script.field,
-                                  SONDE_SCRIPT_FUNCTIONS(F)
-#undef F
+    const uint64_t functions[] = {
+#define A(target, name, text) config->target.name,
+        SONDE_TARGET_FUNCTIONS(A)
+#undef A
     };
     for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
         if (!may_be_called(modules, functions[i]))

@@ -295,13 +295,7 @@ static void take_missing(const struct target *target, size_t from, bool of_copie
 static struct sonde_config no_layout(enum sonde_context context)
 {
     struct sonde_config config = {.context = context};
-#define O(target, name, text) config.target.name = SONDE_NO_OFFSET;
-    SONDE_TARGET_OFFSETS(O)
-#undef O
-#define O(name, text) config.v8.name = SONDE_NO_OFFSET;
-    SONDE_V8_OFFSETS(O)
-#undef O
-    config.callback_scope_context = config.llhttp_status = config.port_handle = SONDE_NO_OFFSET;
+    sonde_config_forget(&config);
     return config;
 }
 

@@ -13,8 +13,10 @@
 /* An offset that was not found: the field is not read, and its value in events says "unknown". */
 enum { SONDE_NO_OFFSET = -1 };
 
-/* The offsets that targets ask for, all numbered: SONDE_OFFSET_redis_conn_fd. What OFFSET(target, name, text)
- * lists is in src/targets/NAME/config.h. */
+/* The offsets that targets ask for, all numbered: SONDE_OFFSET_redis_conn_fd. What a target asks for is in
+ * src/targets/NAME/config.h: OFFSET(target, name, text), byte offsets in the program's structures;
+ * WORD(target, name, text), other numbers; FUNCTION(target, name, text), addresses of functions of the
+ * program, 0 when absent. */
 enum {
 #define O(target, name, text) SONDE_OFFSET_##target##_##name,
     SONDE_TARGET_OFFSETS(O)
@@ -23,101 +25,46 @@ enum {
 };
 _Static_assert(SONDE_OFFSETS <= 32, "a bit for each (fields_dropped in ring.h)");
 
-/* OFFSET(name, text): byte offsets in V8's heap objects, tagged pointers already subtracted (-1). */
-#define SONDE_V8_OFFSETS(O)                   \
-    O(map_instance_type, "Map.instance_type") \
-    O(string_length, "String.length")         \
-    O(string_chars, "SeqOneByteString.chars")
-
-/* The names of the JavaScript functions that calls are to be seen of, each on a line; all together. */
+/* The names of the functions that calls are to be seen of, each on a line; all together. */
 enum { SONDE_FUNCTIONS_BYTES = 512 };
 
 /* How it is found out which request an operation belongs to. */
 enum sonde_context {
     SONDE_CONTEXT_OFF,     /* not at all: asynchronous resources are not recorded */
     SONDE_CONTEXT_BOUNDED, /* from asynchronous ids alone */
-    SONDE_CONTEXT_NATIVE,  /* where Node (AsyncContextFrame) or V8 carries them itself */
-    SONDE_CONTEXT_SCRIPT,  /* by the script, wherever it runs */
+    SONDE_CONTEXT_NATIVE,  /* where the runtime carries them itself */
+    SONDE_CONTEXT_SCRIPT,  /* by a script of sonde's, wherever it runs */
     SONDE_CONTEXT_AUTO,    /* as NATIVE, and by the script where that does not do */
 };
-
-/* F(field, symbol): functions of V8 and Node by which the probe runs its script. A C++ symbol names its
- * arguments; results are void or one pointer (v8::Local, v8::MaybeLocal). */
-#define SONDE_SCRIPT_FUNCTIONS(F)                                                                          \
-    F(isolate, "_ZN2v87Isolate13TryGetCurrentEv")                                                          \
-    F(context, "_ZN2v87Isolate17GetCurrentContextEv")                                                      \
-    F(handle_scope, "_ZN2v811HandleScopeC1EPNS_7IsolateE")                                                 \
-    F(handle_scope_end, "_ZN2v811HandleScopeD1Ev")                                                         \
-    F(try_catch, "_ZN2v88TryCatchC1EPNS_7IsolateE")                                                        \
-    F(try_catch_end, "_ZN2v88TryCatchD1Ev")                                                                \
-    F(terminated, "_ZNK2v88TryCatch13HasTerminatedEv")                                                     \
-    F(terminate, "_ZN2v87Isolate18TerminateExecutionEv")                                                   \
-    F(string, "_ZN2v86String11NewFromUtf8EPNS_7IsolateEPKcNS_13NewStringTypeEi")                           \
-    F(compile, "_ZN2v86Script7CompileENS_5LocalINS_7ContextEEENS1_INS_6StringEEEPNS_12ScriptOriginE")      \
-    F(run, "_ZN2v86Script3RunENS_5LocalINS_7ContextEEE")                                                   \
-    F(call, "_ZN2v88Function4CallENS_5LocalINS_7ContextEEENS1_INS_5ValueEEEiPS5_")                         \
-    F(function, "_ZN2v88Function3NewENS_5LocalINS_7ContextEEEPFvRKNS_20FunctionCallbackInfoINS_5ValueEEEE" \
-                "NS1_IS5_EEiNS_19ConstructorBehaviorENS_14SideEffectTypeE")                                \
-    F(buffer, "_ZN4node6Buffer3NewEPN2v87IsolateEPcmPFvS4_PvES5_")
-
-enum { SONDE_OWN_WORDS = 8 };
 
 struct sonde_config {
     uint32_t version; /* SONDE_SHARED_VERSION */
     uint32_t size;    /* sizeof(struct sonde_config) as sonde knows it */
-    /* What a target's config.h asks for, by its name: config.redis.conn_fd */
+    uint32_t context; /* enum sonde_context */
+    /* What a target's config.h asks for, by its name: config.redis.conn_fd. Its offsets begin a cache line.
+     */
 #define O(target, name, text) int32_t name;
-#define T(target)                 \
-    struct {                      \
-        SONDE_OFFSETS_##target(O) \
-    } target;
-    SONDE_TARGETS_WITH_OFFSETS(T)
+#define W(target, name, text) uint32_t name;
+#define A(target, name, text) uint64_t name;
+#define T(target)                                                                     \
+    struct {                                                                          \
+        SONDE_OFFSETS_##target(O) SONDE_WORDS_##target(W) SONDE_FUNCTIONS_##target(A) \
+    } target __attribute__((aligned(64)));
+    SONDE_TARGETS_WITH_CONFIG(T)
 #undef T
+#undef A
+#undef W
 #undef O
-#define O(name, text) int32_t name;
-    struct {
-        SONDE_V8_OFFSETS(O)
-    } v8;
-#undef O
-    int32_t callback_scope_context; /* of async_context_ in node::InternalCallbackScope */
-    uint32_t string_type_mask;      /* instance_type & mask == value for flat one-byte strings */
-    uint32_t string_type_value;
-    uint32_t not_string_mask; /* instance_type & mask == 0 for any string; 0 unknown */
-    int32_t port_handle;      /* of async_ in node::worker::MessagePort */
-    int32_t llhttp_status;    /* of status_code in llhttp_t, where its accessor is not there */
-    uint32_t context;         /* enum sonde_context */
-    uint32_t globalize_value; /* 1 when globalize takes the object itself, 0 when it takes a slot */
-    /* Addresses of functions of the program, 0 when absent. */
-    uint64_t zmalloc_used_memory; /* size_t (void) */
-    uint64_t ssl_pending;         /* int (SSL *) */
-    uint64_t ssl_get_rfd;         /* int (SSL *) */
-    uint64_t llhttp_get_method;   /* returns uint8_t or int, (llhttp_t *) */
-    uint64_t llhttp_get_type;     /* returns uint8_t or int, (llhttp_t *) */
-    uint64_t llhttp_get_status;   /* int (llhttp_t *) */
-    uint64_t h2_rcbuf;            /* nghttp2_vec (nghttp2_rcbuf *) */
-    uint64_t uv_fs_work;          /* to tell what a submitted request is */
-    uint64_t uv_queue_work;
-    uint64_t uv_getaddrinfo_work;
-    uint64_t uv_getnameinfo_work;
-    uint64_t v8_heap_size;                 /* size_t (v8::internal::Heap *) */
-    uint64_t globalize;                    /* v8::api_internal::GlobalizeReference(Isolate *, ...) */
-    uint64_t promise_has_handler;          /* bool (v8::Promise *) */
     char functions[SONDE_FUNCTIONS_BYTES]; /* empty: none; ends with NUL when it is not full */
-#define F(field, symbol) uint64_t field;
-    struct {
-        SONDE_SCRIPT_FUNCTIONS(F)
-    } script;
-#undef F
-    /* Addresses, offsets or numbers for the hooks of a target that has its own (src/targets/NAME/probe.c). */
-    uint64_t own[SONDE_OWN_WORDS];
-    /* The value that V8 carries over promises; all 0 where one of them is absent. */
-    struct {
-        uint64_t get, set;        /* of a v8::Context (to V8 11), of a v8::Isolate (from 12 on) */
-        uint64_t of_context;      /* the former */
-        uint64_t execution_id;    /* double node::AsyncHooksGetExecutionAsyncId(Isolate *) */
-        uint64_t execution_field; /* where a node::Environment has a pointer to that number; 0: unknown */
-    } carried;
 };
+
+/* As long as nothing is known of the program. */
+static inline void sonde_config_forget(struct sonde_config *config)
+{
+#define O(target, name, text) config->target.name = SONDE_NO_OFFSET;
+    SONDE_TARGET_OFFSETS(O)
+#undef O
+}
 
 /* Start-up. The probe connects to the SOCK_SEQPACKET socket named by the environment variable below, says
  * hello, and then obeys until told to go on or to give up. */

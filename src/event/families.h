@@ -10,13 +10,9 @@
 enum { SONDE_LEVELS = 3 };
 
 /* FAMILY(ident, the least level that it belongs to, "name") */
-#define SONDE_PROBE_FAMILIES(F)                                                                         \
-    F(uv_loop, usual, "phases of the event loop")                                                       \
-    F(uv_stream, requests, "streams and message ports")                                                 \
-    F(uv_pool, usual, "operations of the thread pool")                                                  \
-    F(async, usual, "asynchronous resources and callbacks")                                             \
-    F(http, requests, "HTTP requests and responses")                                                    \
-    F(runtime, usual, "garbage collection, regular expressions, encoding of text, measures, functions") \
+#define SONDE_PROBE_FAMILIES(F)                      \
+    F(stream, requests, "streams and message ports") \
+    F(http, requests, "HTTP requests and responses") \
     SONDE_TARGET_FAMILIES(F) /* of targets' own events.h: all of one target's, unless it says more */
 
 enum sonde_probe_family {
@@ -30,21 +26,9 @@ enum sonde_probe_family {
 static inline uint32_t sonde_family_bit(enum sonde_event_id event)
 {
     switch (event) {
-    case SONDE_EVENT_uv_phase:
-        return 1u << SONDE_PROBE_FAMILY_uv_loop;
     case SONDE_EVENT_uv_io:
     case SONDE_EVENT_uv_write:
-    case SONDE_EVENT_port_post:
-    case SONDE_EVENT_port_receive:
-    case SONDE_EVENT_port_turn:
-        return 1u << SONDE_PROBE_FAMILY_uv_stream;
-    case SONDE_EVENT_uv_submit:
-    case SONDE_EVENT_uv_run:
-    case SONDE_EVENT_uv_done:
-        return 1u << SONDE_PROBE_FAMILY_uv_pool;
-    case SONDE_EVENT_node_async_init:
-    case SONDE_EVENT_node_callback:
-        return 1u << SONDE_PROBE_FAMILY_async;
+        return 1u << SONDE_PROBE_FAMILY_stream;
     case SONDE_EVENT_http_request:
     case SONDE_EVENT_http_response:
     case SONDE_EVENT_http_end:
@@ -52,14 +36,6 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_ws_message:
     case SONDE_EVENT_queue_message:
         return 1u << SONDE_PROBE_FAMILY_http;
-    case SONDE_EVENT_v8_gc:
-    case SONDE_EVENT_v8_regexp:
-    case SONDE_EVENT_v8_encode:
-    case SONDE_EVENT_js_measure:
-    case SONDE_EVENT_js_function:
-    case SONDE_EVENT_js_settled:
-    case SONDE_EVENT_js_promises:
-        return 1u << SONDE_PROBE_FAMILY_runtime;
 #define E(ident, name, shape, origin, text) case SONDE_EVENT_##ident:
 #define T(target)                           SONDE_EVENTS_##target(E) return 1u << SONDE_PROBE_FAMILY_##target;
         SONDE_TARGETS_WITH_ONE_FAMILY(T)

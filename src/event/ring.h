@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 enum {
-    SONDE_SHARED_VERSION = 7,
+    SONDE_SHARED_VERSION = 8,
     SONDE_PAGE = 4096,
     SONDE_THREADS = 128,         /* thread slots per process */
     SONDE_SMALL_BYTES = 8 << 10, /* of a thread's first ring, a power of two */

@@ -387,7 +387,7 @@ void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns
 }
 
 static const enum layer LAYER_OF[] = {
-    [VSPAN_http] = LAYER_http, [VSPAN_command] = LAYER_store, [VSPAN_other] = LAYER_libuv};
+    [VSPAN_http] = LAYER_http, [VSPAN_command] = LAYER_store, [VSPAN_other] = LAYER_loop};
 
 void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
                  uint32_t parent)

@@ -11,7 +11,7 @@
 #include "model/activity.h"
 #include "base/array.h"
 
-enum layer { LAYER_http, LAYER_js, LAYER_v8, LAYER_libuv, LAYER_store, LAYER_kernel, LAYER_COUNT };
+enum layer { LAYER_http, LAYER_code, LAYER_engine, LAYER_loop, LAYER_store, LAYER_kernel, LAYER_COUNT };
 
 /* How it is known that an operation belongs to its request. */
 enum known {

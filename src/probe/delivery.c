@@ -14,7 +14,6 @@
 #include "probe/delivery.h"
 
 #include "probe/context.h"
-#include "probe/node.h"
 
 enum { CONNECTIONS = 32, HASHED_MAX = 4096, WAYS = 2 };
 enum { WAY_IN, WAY_OUT };

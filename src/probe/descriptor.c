@@ -1,7 +1,7 @@
 /* Descriptors: which use of a number this is, and the two addresses of a connection, recorded at its first
  * use, so that processes can be joined without any privilege. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/node.h"
+#include "probe/probe.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -37,36 +37,12 @@
     HOT EXPORTED result sonde_wrap_##name(__VA_ARGS__); \
     HOOK(result, name, __VA_ARGS__)
 
-enum { PROBE_CALLBACKS = 16, PATH_BYTES = 256 };
-
-/* Boundaries where one thing ends and the next begins with nothing but Node's own few lines between: both are
- * given one time, because looking at the clock is among the dearest things that a hook does. */
+/* Boundaries where one thing ends and the next begins with nothing but the runtime's own few lines between:
+ * both are given one time, because looking at the clock is among the dearest things that a hook does. */
 enum probe_boundary {
     BOUNDARY_NONE,
     BOUNDARY_COMPLETION, /* an operation's completion begins: it calls back */
     BOUNDARY_CALLBACK,   /* a callback has ended: so does the completion that made it */
-};
-
-/* One callback scope of Node that is open on this thread. */
-struct probe_callback {
-    uint64_t self; /* the InternalCallbackScope */
-    uint64_t start_tsc;
-    uint64_t written;     /* records of the thread when it began */
-    uint32_t depth;       /* spans open outside it */
-    uint64_t async_id;    /* of its resource (carried.c) */
-    uint64_t outer_value; /* what V8 carried outside it (carried.c) */
-};
-
-/* The header block of the HTTP/2 stream that is being received. */
-struct probe_http2 {
-    uint64_t session;  /* nghttp2_session * */
-    uint64_t resource; /* async id of the stream, 0 unknown */
-    int32_t stream;
-    uint16_t status;
-    uint8_t method;
-    uint8_t asked;     /* it asks for something: it has a :method */
-    uint8_t grpc;      /* grpc-status and 1; 0: it has none */
-    uint8_t beginning; /* the stream is made now */
 };
 
 /* Messages that ended in some bytes: how many, the first one's number, their payload. */
@@ -91,6 +67,14 @@ struct probe_bytes {
     uint32_t tls; /* libssl was asked for some */
 };
 
+/* On the first cache line of a thread whose connections are streams (write_seen()): which stream's events are
+ * handled now, and the HTTP/2 session whose frames are written at once. It stands in the PROBE_LINE_NAME() of
+ * the runtime whose streams they are. */
+#define PROBE_LINE_STREAMS()          \
+    uint32_t stream_generation;       \
+    int32_t stream_fd; /* -1: none */ \
+    uint64_t http2_sent;
+
 /* A thread: its shared page (ring.h), then what only the probe needs, then its ring. */
 struct probe_thread {
     /* Behind shared.owner stands, on the same cache line, what most hooks need of the thread. */
@@ -102,45 +86,20 @@ struct probe_thread {
     };
         PROBE_TARGETS_WITH_THREAD(T)
 #undef T
-        struct {
-            uint32_t node_owner;
-            uint32_t callback_count;
-            uint32_t stream_generation;
-            int32_t stream_fd; /* of the stream whose events are handled now; -1 */
-            uint8_t in_write, in_submit, in_encode;
-            uint8_t request_pending;   /* an http:request waits for the callback that carries it */
-            uint32_t request_stream;   /* HTTP/2: of that request; 0 for HTTP/1 */
-            uint32_t context_entering; /* the next scope serves a request that is not entered yet */
-            uint64_t read_parser;      /* whose request began in the read that is handled now */
-            uint64_t request_parser;
-            uint64_t context_scope; /* the newest scope that context.c was told of */
-            uint64_t http2_sent;    /* whose frames are written at once */
-        };
     };
-    struct probe_http2 http2;
-    uint32_t http2_sending;                       /* frames are collected, to be written at once */
+    /* All of the rest is zeroed when a thread claims the slot. */
     struct websocket_seen messages_pending;       /* received, waiting for the callback that carries them */
     struct queue_seen queue_taken[QUEUE_PENDING]; /* the same of brokers' messages */
     uint32_t queue_pending;
     uint8_t queue_wire;
-    uint64_t port_posting, port_target; /* the MessagePort that is posted to; whose handle that woke */
-    uint64_t gc_start_tsc, gc_heap_before;
-    uint32_t context_counted; /* among the threads whose script runs */
-    struct probe_callback callbacks[PROBE_CALLBACKS];
     /* The newest boundary between two things, when it was, and the records that were written then. */
     uint64_t boundary_tsc, boundary_written;
     enum probe_boundary boundary;
-    uint16_t path_length;
-    uint64_t path_parser;
-    char path[PATH_BYTES];
 #define T(target) PROBE_THREAD_##target()
     PROBE_TARGETS_WITH_THREAD(T)
 #undef T
 };
 _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");
-_Static_assert(offsetof(struct probe_thread, http2_sent) + sizeof(uint64_t) <=
-                   offsetof(struct sonde_thread, head),
-               "what every hook needs is on the first cache line");
 #define T(target)                                                                                 \
     _Static_assert(sizeof(struct {PROBE_LINE_##target()}) <= offsetof(struct sonde_thread, head), \
                    "what every hook needs is on the first cache line");
@@ -539,6 +498,12 @@ struct buffer { /* uv_buf_t */
     const char *base;
     size_t length;
 };
+
+/* The number of a method's name (enum sonde_http_method). */
+uint8_t http_method(const char *word, uint64_t length);
+
+/* HTTP/2: the session's bytes go over that descriptor; told once. */
+void http2_on(struct probe_thread *self, uint64_t session, int fd, struct descriptor *d, uint64_t now);
 
 /* Looks at bytes that go out: recognises HTTP and commands, records http:request, http:response and
  * uv:write. now: no later than when they go, since the other end may read them at once. */

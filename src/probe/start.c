@@ -31,8 +31,6 @@ static uint64_t shared_bytes;    /* of the mapping */
 static uint32_t slot_bytes;      /* as sonde made the memory */
 static uint32_t attachments = 1; /* that there were, and is now */
 
-/* Present only in what has libuv; resolved by the loader, NULL elsewhere. */
-extern int uv_run(void *, int) __attribute__((weak));
 extern char **environ __attribute__((weak));
 
 /* The compiler may emit calls to these. */
@@ -120,7 +118,8 @@ struct probe_thread *probe_thread_claim(void)
             thread->shared.probes_own[k] = 0;
         if (!thread->shared.large)
             record_into(&thread->shared, (char *)thread + SONDE_PAGE, slot_bytes - SONDE_PAGE);
-        memset(&thread->http2, 0, (size_t)((char *)(thread + 1) - (char *)&thread->http2));
+        memset(&thread->messages_pending, 0,
+               (size_t)((char *)(thread + 1) - (char *)&thread->messages_pending));
         thread->stream_fd = -1;
         thread->shared.depth = 0;
         thread->shared.busy = 0;
@@ -369,7 +368,7 @@ long sonde_attach_map(uint64_t address, uint64_t size)
 /* Programs that no target wants are left at once. */
 static bool is_wanted(void)
 {
-    bool wanted = uv_run;
+    bool wanted = false;
 #define T(name) wanted = wanted || probe_wants_##name();
     SONDE_TARGETS_WITH_PROBE(T)
 #undef T

@@ -4,7 +4,7 @@
  * RFC 6455, 5.2: byte 0: FIN 1 bit, reserved 3, opcode 4; byte 1: MASK 1 bit, length 7 (126: the next 2 bytes
  * tell it, 127: the next 8, big endian); the mask, 4 bytes, from clients only; the payload. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/node.h"
+#include "probe/websocket.h"
 
 enum { FIN = 0x80, OPCODE = 0x0f, MASKED = 0x80, LENGTH_2 = 126, LENGTH_8 = 127 };
 enum { CONTINUATION, TEXT, BINARY, CLOSE = 8, PONG = 10 };

@@ -4,8 +4,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/context.h"
 #include "probe/headers.h"
-#include "probe/node.h"
 #include "probe/delivery.h"
+#include "probe/websocket.h"
 #include "probe/wire.h"
 #include "probe/wire_memcached.h"
 #include "probe/wire_mysql.h"

@@ -68,7 +68,7 @@ static uint32_t add_span(struct analysis *a, struct request *owner, enum known k
     struct vspan span = *like;
     span.parent = parent;
     span.cause = VSPAN_NONE;
-    span.layer = LAYER_libuv;
+    span.layer = LAYER_loop;
     span.kind = VSPAN_ipc;
     span.known = (uint8_t)known;
     return request_add_span(a, owner, &span);

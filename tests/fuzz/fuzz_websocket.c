@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/context.h"
-#include "probe/node.h"
+#include "probe/websocket.h"
 
 /* What websocket.c names of the probe beside its reader. */
 struct sonde_config sonde_config;
@@ -24,15 +23,6 @@ struct probe_thread *probe_thread_claim(void)
 struct descriptor *descriptor_get(int fd)
 {
     return NULL;
-}
-
-uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
-{
-    return 0;
-}
-
-void context_parsed(struct probe_thread *self, bool carried)
-{
 }
 
 /* All of it, in pieces of at most `most` bytes; in memory of each piece's size, so that a byte beyond it is

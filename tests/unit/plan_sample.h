@@ -52,7 +52,7 @@ static inline struct plan sample_plan(void)
     while (TARGET_KINDS[plan.head.kind] && TARGET_KINDS[plan.head.kind]->hook_count < 3)
         plan.head.kind++;
     plan.head.kind++;
-    plan.head.config.v8_heap_size = 0x400400;
+    plan.head.config.node.v8_heap_size = 0x400400;
     (void)array_add(&plan.modules, (struct plan_module){0x400000, 0x400000, 0x700000});
     (void)array_add(&plan.hooks, sample_hook(0, 0x401000));
     (void)array_add(&plan.hooks,

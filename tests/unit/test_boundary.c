@@ -1,9 +1,9 @@
 /* Where two things share one reading of the clock, and where they must not: an interval that somebody else's
  * work falls into would be told as slow. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/context.h"
-#include "probe/libuv.h"
-#include "probe/node.h"
+#include "targets/node/probe_context.h"
+#include "targets/node/probe_libuv.h"
+#include "targets/node/probe.h"
 #include "targets/redis/probe.h"
 
 #include "probe_in_test.h"
@@ -33,7 +33,7 @@ static struct probe_thread *thread;
 static int set_up(void **state)
 {
     (void)state;
-    memset(&sonde_config.redis, 0xff, sizeof(sonde_config.redis));
+    sonde_config_forget(&sonde_config);
     thread = make_thread(1 << 16);
     return 0;
 }

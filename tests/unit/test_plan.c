@@ -183,7 +183,10 @@ static void only_code_of_files_is_called(void **state)
         plan.head.library.map = PLACES[i];
         refused_for(&plan, "C library");
         plan = sample_plan();
-        plan.head.config.script.run = PLACES[i];
+        plan.head.config.node.script_run = PLACES[i];
+        refused_for(&plan, "to be called");
+        plan = sample_plan();
+        plan.head.config.jobs.name = PLACES[i];
         refused_for(&plan, "to be called");
     }
     struct plan plan = sample_plan();

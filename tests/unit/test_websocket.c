@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe_in_test.h"
 
-#include "probe/context.h"
-#include "probe/node.h"
+#include "probe/websocket.h"
 
 enum { SERVER_IN = 0x80 };
-
-uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
-{
-    return 0;
-}
-
-void context_parsed(struct probe_thread *self, bool carried)
-{
-}
 
 /* A frame as RFC 6455 lays it out; returns its bytes. */
 static size_t add_frame(char *to, uint8_t first, bool masked, uint64_t payload)

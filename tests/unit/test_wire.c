@@ -18,10 +18,6 @@ uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
     return 0;
 }
 
-void context_parsed(struct probe_thread *self, bool carried)
-{
-}
-
 /* Bytes with their length, of a literal that may hold zeros. */
 struct bytes {
     const char *at;

@@ -20,10 +20,6 @@ uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
     return 0;
 }
 
-void context_parsed(struct probe_thread *self, bool carried)
-{
-}
-
 /* Writes the text in pieces of `step` bytes over two buffers each, as a new connection's. */
 static int new_connection(void)
 {

@@ -17,9 +17,9 @@ static bool recognise(struct target *target)
 
 static void layout(struct target *target, enum sonde_context context, struct sonde_config *config)
 {
-    config->own[JOBS_NAME] = target_address(target, "jobs_name");
-    config->own[JOBS_WAITING] = target_address(target, "jobs_waiting");
-    if (!config->own[JOBS_NAME])
+    config->jobs.name = target_address(target, "jobs_name");
+    config->jobs.waiting = target_address(target, "jobs_waiting");
+    if (!config->jobs.name)
         target_miss(target, "the names of jobs", "this build has no symbol jobs_name", NULL);
 }
 

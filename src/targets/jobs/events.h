@@ -1,13 +1,7 @@
-/* Events of the job server (examples/jobs), and what its probe is told. See event/catalogue.h. */
+/* Events of the job server (examples/jobs): see event/catalogue.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TARGETS_JOBS_EVENTS_H
 #define TARGETS_JOBS_EVENTS_H
-
-/* Words of sonde_config.own: addresses of functions of the program, 0 when absent. */
-enum {
-    JOBS_NAME,    /* const char *(const struct job *) */
-    JOBS_WAITING, /* unsigned (const struct jobs *) */
-};
 
 #define SONDE_FAMILY_jobs "jobs of the example server"
 

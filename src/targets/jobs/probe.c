@@ -18,7 +18,7 @@ enum { NAME_MAX_BYTES = 63 };
 
 static uint32_t name_of(struct probe_thread *self, const void *job)
 {
-    jobs_name_fn *name = (jobs_name_fn *)sonde_config.own[JOBS_NAME];
+    jobs_name_fn *name = (jobs_name_fn *)sonde_config.jobs.name;
     const char *text = name ? name(job) : NULL;
     uint32_t length = 0;
     while (text && length < NAME_MAX_BYTES && text[length])
@@ -31,7 +31,7 @@ HOOK(int, jobs_execute, void *jobs, void *job)
     struct probe_thread *self = THREAD_WANTING(jobs_job);
     if (!self)
         return sonde_orig_jobs_execute(jobs, job);
-    jobs_waiting_fn *waiting_of = (jobs_waiting_fn *)sonde_config.own[JOBS_WAITING];
+    jobs_waiting_fn *waiting_of = (jobs_waiting_fn *)sonde_config.jobs.waiting;
     uint32_t waiting = waiting_of ? waiting_of(jobs) : 0, name = name_of(self, job),
              depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_jobs_job, waiting, name);

@@ -61,7 +61,7 @@ static bool recognise(struct target *target)
 
 static void layout(struct target *target, enum sonde_context context, struct sonde_config *config)
 {
-    config->own[MEMCACHED_SSL_GET_FD] = target_address(target, "SSL_get_fd");
+    config->memcached.ssl_get_fd = target_address(target, "SSL_get_fd");
     target_miss(target, "Memcached's evictions", "it calls nothing for them that can be hooked",
                 "Its command `stats items` counts them by slab class.");
 }

@@ -3,11 +3,6 @@
 #ifndef TARGETS_MEMCACHED_EVENTS_H
 #define TARGETS_MEMCACHED_EVENTS_H
 
-/* Words of sonde_config.own: addresses of functions, 0 when absent. */
-enum {
-    MEMCACHED_SSL_GET_FD, /* int (const SSL *) */
-};
-
 #define SONDE_FAMILY_memcached "Memcached's commands and waits"
 
 #define SONDE_ENUMS_memcached(M)

@@ -192,7 +192,7 @@ HOOK(long, memcached_sendmsg, int fd, const struct msghdr *message, int flags)
 /* The client of a TLS connection; NULL where its descriptor is not known. */
 static struct cache_connection *client_of_tls(struct probe_thread *self, const void *ssl, int *ret_fd)
 {
-    ssl_get_fd_fn *get_fd = (ssl_get_fd_fn *)sonde_config.own[MEMCACHED_SSL_GET_FD];
+    ssl_get_fd_fn *get_fd = (ssl_get_fd_fn *)sonde_config.memcached.ssl_get_fd;
     *ret_fd = get_fd ? get_fd(ssl) : -1;
     struct cache_connection *c = client_at(self, *ret_fd);
     if (c && !c->tls)

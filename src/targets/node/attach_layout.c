@@ -32,21 +32,21 @@ static int32_t v8_constant(struct target *target, const char *name)
 /* The parser's accessors, or what its state machine uses itself where a build left them out (Debian's). */
 static void http_layout(struct target *target, struct sonde_config *config)
 {
-    config->llhttp_get_method = target_address(target, "llhttp_get_method");
-    if (!config->llhttp_get_method)
-        config->llhttp_get_method = target_address(target, "llhttp__internal__c_load_method");
-    config->llhttp_get_type = target_address(target, "llhttp_get_type");
-    if (!config->llhttp_get_type)
-        config->llhttp_get_type = target_address(target, "llhttp__internal__c_load_type");
-    config->llhttp_get_status = target_address(target, "llhttp_get_status_code");
-    config->h2_rcbuf = target_address(target, "nghttp2_rcbuf_get_buf");
+    config->node.llhttp_get_method = target_address(target, "llhttp_get_method");
+    if (!config->node.llhttp_get_method)
+        config->node.llhttp_get_method = target_address(target, "llhttp__internal__c_load_method");
+    config->node.llhttp_get_type = target_address(target, "llhttp_get_type");
+    if (!config->node.llhttp_get_type)
+        config->node.llhttp_get_type = target_address(target, "llhttp__internal__c_load_type");
+    config->node.llhttp_get_status = target_address(target, "llhttp_get_status_code");
+    config->node.h2_rcbuf = target_address(target, "nghttp2_rcbuf_get_buf");
     struct walk walk;
-    if (!config->llhttp_get_status &&
+    if (!config->node.llhttp_get_status &&
         walk_function(target, "llhttp__internal__c_mul_add_status_code", false, &walk) == 0) {
-        config->llhttp_status = walk_access(&walk, ACCESS_LOAD, 2, 1, NULL, 0);
+        config->node.llhttp_status = walk_access(&walk, ACCESS_LOAD, 2, 1, NULL, 0);
         array_done(&walk.accesses);
     }
-    if (!config->llhttp_get_type)
+    if (!config->node.llhttp_get_type)
         target_miss(target, "HTTP requests and responses", "this build has no symbol llhttp_get_type",
                     "Use an official build of Node.");
 }
@@ -94,24 +94,24 @@ static void find_fields(struct target *target, struct sonde_config *config)
         complete &= value[i] != INT32_MIN;
     }
     if (complete) {
-        config->v8.map_instance_type = value[0] - 1; /* heap pointers are tagged with 1 */
-        config->v8.string_length = value[1] - 1;
-        config->v8.string_chars = value[2] - 1;
-        config->not_string_mask = (uint32_t)value[3];
-        config->string_type_mask = (uint32_t)(value[3] | value[4] | value[5]);
-        config->string_type_value = (uint32_t)(value[6] | value[7]);
+        config->node.map_instance_type = value[0] - 1; /* heap pointers are tagged with 1 */
+        config->node.string_length = value[1] - 1;
+        config->node.string_chars = value[2] - 1;
+        config->node.not_string_mask = (uint32_t)value[3];
+        config->node.string_type_mask = (uint32_t)(value[3] | value[4] | value[5]);
+        config->node.string_type_value = (uint32_t)(value[6] | value[7]);
     } else {
         target_miss(target, "types of asynchronous resources", "this Node has no v8dbg_ metadata for strings",
                     "Use an official build of Node.");
     }
     http_layout(target, config);
-    config->port_handle = find_port_handle(target);
-    config->uv_fs_work = target_address(target, "uv__fs_work");
-    config->uv_queue_work = target_address(target, "uv__queue_work");
-    config->uv_getaddrinfo_work = target_address(target, "uv__getaddrinfo_work");
-    config->uv_getnameinfo_work = target_address(target, "uv__getnameinfo_work");
-    config->v8_heap_size = target_address(target, "_ZN2v88internal4Heap13SizeOfObjectsEv");
-    if (!config->v8_heap_size)
+    config->node.port_handle = find_port_handle(target);
+    config->node.uv_fs_work = target_address(target, "uv__fs_work");
+    config->node.uv_queue_work = target_address(target, "uv__queue_work");
+    config->node.uv_getaddrinfo_work = target_address(target, "uv__getaddrinfo_work");
+    config->node.uv_getnameinfo_work = target_address(target, "uv__getnameinfo_work");
+    config->node.v8_heap_size = target_address(target, "_ZN2v88internal4Heap13SizeOfObjectsEv");
+    if (!config->node.v8_heap_size)
         target_miss(target, "the size of the heap after a collection", "this Node has no symbol for it",
                     "Use an official build of Node.");
 }
@@ -186,15 +186,15 @@ static void find_carried(struct target *target, struct sonde_config *config)
     uint64_t execution_id = target_address(target, EXECUTION_ID);
     if (!execution_id || !target->versions[NODE_V8] || target->versions[NODE_V8] >= V8_13_0)
         return;
-    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && !config->carried.set; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && !config->node.carried_set; i++) {
         uint64_t get = target_address(target, FUNCTIONS[i].get),
                  set = target_address(target, FUNCTIONS[i].set);
         if (get && set) {
-            config->carried.get = get;
-            config->carried.set = set;
-            config->carried.of_context = i == 1;
-            config->carried.execution_id = execution_id;
-            config->carried.execution_field = find_execution_field(target);
+            config->node.carried_get = get;
+            config->node.carried_set = set;
+            config->node.carried_of_context = i == 1;
+            config->node.execution_id = execution_id;
+            config->node.execution_field = find_execution_field(target);
         }
     }
 }
@@ -206,9 +206,9 @@ static void find_script_functions(struct target *target, struct sonde_config *co
         const char *symbol;
         size_t at;
     } FUNCTIONS[] = {
-#define F(field, symbol) {symbol, offsetof(struct sonde_config, script.field)},
-        SONDE_SCRIPT_FUNCTIONS(F)
-#undef F
+#define A(target, name, symbol) {symbol, offsetof(struct sonde_config, target.name)},
+        NODE_SCRIPT_FUNCTIONS(A)
+#undef A
     };
     static const char *const GLOBALIZE[] = {
         "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEPm",
@@ -222,14 +222,15 @@ static void find_script_functions(struct target *target, struct sonde_config *co
         if (!address && !absent)
             absent = FUNCTIONS[i].symbol;
     }
-    for (size_t i = 0; i < ARRAY_SIZE(GLOBALIZE) && !config->globalize; i++) {
-        config->globalize = target_address(target, GLOBALIZE[i]);
-        config->globalize_value = i == 2;
+    for (size_t i = 0; i < ARRAY_SIZE(GLOBALIZE) && !config->node.globalize; i++) {
+        config->node.globalize = target_address(target, GLOBALIZE[i]);
+        config->node.globalize_value = i == 2;
     }
-    config->promise_has_handler = target_address(target, "_ZNK2v87Promise10HasHandlerEv");
-    if (!config->promise_has_handler)
-        config->promise_has_handler = target_address(target, "_ZN2v87Promise10HasHandlerEv"); /* Node 16 */
-    if (!config->globalize && !absent)
+    config->node.promise_has_handler = target_address(target, "_ZNK2v87Promise10HasHandlerEv");
+    if (!config->node.promise_has_handler)
+        config->node.promise_has_handler =
+            target_address(target, "_ZN2v87Promise10HasHandlerEv"); /* Node 16 */
+    if (!config->node.globalize && !absent)
         absent = GLOBALIZE[0];
     if (absent) {
         char why[300];

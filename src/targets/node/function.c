@@ -68,7 +68,7 @@ void function_read(struct turn *t, const struct item *item, const struct context
                                                 .end_ns = item->count ? 0 : item->end_ns,
                                                 .parent = whose.parent,
                                                 .cause = VSPAN_NONE,
-                                                .layer = LAYER_js,
+                                                .layer = LAYER_code,
                                                 .kind = VSPAN_function,
                                                 .known = whose.known,
                                                 .told = whose.told,

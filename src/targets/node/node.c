@@ -185,7 +185,7 @@ static uint32_t add_callback(struct turn *t, const struct item *item, struct con
                          .end_ns = open ? 0 : item->end_ns,
                          .parent = c->parent,
                          .cause = c->cause,
-                         .layer = LAYER_js,
+                         .layer = LAYER_code,
                          .kind = VSPAN_callback,
                          .known = c->known,
                          .shared = c->shared,
@@ -340,7 +340,7 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
                                 &(struct vspan){.start_ns = op->submit_ns,
                                                 .parent = parent,
                                                 .cause = VSPAN_NONE,
-                                                .layer = LAYER_libuv,
+                                                .layer = LAYER_loop,
                                                 .kind = VSPAN_pool,
                                                 .known = (uint8_t)known,
                                                 .told = op->told,
@@ -429,7 +429,7 @@ static void read_response(struct turn *t, uint64_t serial, const struct context 
                                      .end_ns = request->response_ns,
                                      .parent = 0,
                                      .cause = VSPAN_NONE,
-                                     .layer = LAYER_js,
+                                     .layer = LAYER_code,
                                      .kind = VSPAN_callback,
                                      .known = KNOWN_INFERRED,
                                      .shared = 1,
@@ -458,7 +458,7 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
                          .end_ns = item->end_ns,
                          .parent = c->parent,
                          .cause = VSPAN_NONE,
-                         .layer = LAYER_v8,
+                         .layer = LAYER_engine,
                          .known = c->known};
     if (item->event == SONDE_EVENT_v8_gc) {
         t->gc_ns += took_ns;
@@ -476,7 +476,7 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
         if (c->owner && merge_sync(c, item))
             return;
         span.kind = VSPAN_sync;
-        span.layer = LAYER_libuv;
+        span.layer = LAYER_loop;
         span.name = kind_name(t->a, item->small);
         span.work_start_ns = item->start_ns;
         span.work_end_ns = item->end_ns;
@@ -490,7 +490,7 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
         if (c->owner && c->known >= KNOWN_INFERRED)
             c->owner->encodes = true;
         span.kind = VSPAN_encode;
-        span.layer = LAYER_js;
+        span.layer = LAYER_code;
         span.name = event_label(SONDE_MEANING_encoding, item->small);
         span.name = span.name ? span.name : "encoding";
         span.argument_bytes = item->id;
@@ -519,7 +519,7 @@ static void read_measure(struct turn *t, const struct item *item, const struct c
                                      .end_ns = item->id,
                                      .parent = within ? whose.parent : 0,
                                      .cause = VSPAN_NONE,
-                                     .layer = LAYER_js,
+                                     .layer = LAYER_code,
                                      .kind = VSPAN_measure,
                                      .known = whose.known,
                                      .told = whose.told,
@@ -553,7 +553,7 @@ static void read_init(struct turn *t, const struct item *item, const struct cont
                      &(struct vspan){.start_ns = item->start_ns,
                                      .parent = c->parent,
                                      .cause = VSPAN_NONE,
-                                     .layer = LAYER_libuv,
+                                     .layer = LAYER_loop,
                                      .kind = VSPAN_other,
                                      .known = c->known,
                                      .name = operation,

@@ -165,9 +165,9 @@ void redis_layout(struct target *target, enum sonde_context context, struct sond
     config->redis.command_flags = find_command_flags(target, config->redis.client_cmd);
     config->redis.client_querybuf = find_query_buffer(target);
     find_arguments(target, config->redis.client_cmd, config);
-    config->zmalloc_used_memory = target_address(target, "zmalloc_used_memory");
-    config->ssl_pending = target_address(target, "SSL_pending");
-    config->ssl_get_rfd = target_address(target, "SSL_get_rfd");
+    config->redis.used_memory = target_address(target, "zmalloc_used_memory");
+    config->redis.ssl_pending = target_address(target, "SSL_pending");
+    config->redis.ssl_get_rfd = target_address(target, "SSL_get_rfd");
     miss_offsets(target, config);
     miss_io_threads(target);
 }

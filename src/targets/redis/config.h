@@ -1,5 +1,4 @@
-/* What the probe must know of Redis' structures: byte offsets, OFFSET(target, name, text). See
- * event/config.h. */
+/* What the probe must know of Redis: see event/config.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TARGETS_REDIS_CONFIG_H
 #define TARGETS_REDIS_CONFIG_H
@@ -18,5 +17,12 @@
     O(redis, client_argc, "client.argc")               \
     O(redis, client_argv_bytes, "client.argv_len_sum") \
     O(redis, link_rcvbuf, "clusterLink.rcvbuf")
+
+#define SONDE_WORDS_redis(W)
+
+#define SONDE_FUNCTIONS_redis(A)           \
+    A(redis, used_memory, "size_t (void)") \
+    A(redis, ssl_pending, "int (SSL *)")   \
+    A(redis, ssl_get_rfd, "int (SSL *)")
 
 #endif

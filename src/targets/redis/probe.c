@@ -151,8 +151,8 @@ HOT_HOOK(void, redis_read_query, void *connection)
     int32_t plain, wire = bytes_end(&self->redis_in, outer, sonde_orig_redis_io_read, &plain);
 
     uint64_t memory = 0;
-    if (sonde_config.zmalloc_used_memory)
-        memory = ((size_t(*)(void))sonde_config.zmalloc_used_memory)();
+    if (sonde_config.redis.used_memory)
+        memory = ((size_t(*)(void))sonde_config.redis.used_memory)();
     /* It ends with its last command, of which nothing but the tidying up is left. */
     uint64_t end = self->command_end_tsc ? self->command_end_tsc : ticks();
     RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .used_memory = memory,
@@ -559,14 +559,14 @@ HOOK(int, redis_postpone_read, void *client)
 HOOK(int, redis_ssl_read, void *ssl, void *buffer, int asked)
 {
     struct probe_thread *self = probe_thread();
-    if (!self || !sonde_config.ssl_pending || !sonde_config.ssl_get_rfd)
+    if (!self || !sonde_config.redis.ssl_pending || !sonde_config.redis.ssl_get_rfd)
         return sonde_orig_redis_ssl_read(ssl, buffer, asked);
-    int fd = ((int (*)(void *))sonde_config.ssl_get_rfd)(ssl);
+    int fd = ((int (*)(void *))sonde_config.redis.ssl_get_rfd)(ssl);
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_ssl_read, (uint64_t)fd, 0);
     int got = sonde_orig_redis_ssl_read(ssl, buffer, asked);
     span_close(self, depth);
-    int left = ((int (*)(void *))sonde_config.ssl_pending)(ssl);
+    int left = ((int (*)(void *))sonde_config.redis.ssl_pending)(ssl);
     if (!probe_stale(self))
         add_plain(&self->redis_in, got);
     RECORD(self, redis_ssl_read, start, ticks(), .asked = asked, .read = got, .left = left, .fd = fd);

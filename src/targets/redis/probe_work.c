@@ -130,8 +130,8 @@ HOOK(int, redis_fork, int purpose)
     if (!self)
         return sonde_orig_redis_fork(purpose);
     uint64_t memory = 0;
-    if (sonde_config.zmalloc_used_memory)
-        memory = ((size_t(*)(void))sonde_config.zmalloc_used_memory)();
+    if (sonde_config.redis.used_memory)
+        memory = ((size_t(*)(void))sonde_config.redis.used_memory)();
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_fork, (uint64_t)purpose, 0);
     int child = sonde_orig_redis_fork(purpose);

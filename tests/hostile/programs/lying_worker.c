@@ -53,7 +53,7 @@ static void change_plan(struct plan_head *head)
     if (lies("owner"))
         probes[0].owner = code;
     else if (lies("callee"))
-        head->library.open = head->config.script.run = data;
+        head->library.open = head->config.node.script_run = data;
     else if (lies("segments"))
         modules[0].image_end = ~0ull;
     else if (lies("counts"))

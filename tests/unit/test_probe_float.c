@@ -1,8 +1,8 @@
 /* The id of what runs: asked of Node, until it is known where an environment has it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/carried.h"
-#include "probe/context.h"
-#include "probe/node.h"
+#include "targets/node/probe_carried.h"
+#include "targets/node/probe_context.h"
+#include "targets/node/probe.h"
 
 #include "probe_in_test.h"
 
@@ -55,8 +55,8 @@ static double execution_id(void *isolate)
 
 static void prepare(struct carried *v, uint64_t field)
 {
-    sonde_config.carried.execution_id = (uintptr_t)execution_id;
-    sonde_config.carried.execution_field = field;
+    sonde_config.node.execution_id = (uintptr_t)execution_id;
+    sonde_config.node.execution_field = field;
     memset(v, 0, sizeof(*v));
     carried_environment(v, &environment);
     asked = 0;

@@ -1,6 +1,6 @@
 // Runs inside traced Node processes in which functions were chosen (--function): puts a proxy of ours in the place of each
 // property that holds one, which tells when calls begin and end, and takes it out again when nobody traces any more.
-// src/probe/context.js starts it and shares cell and tell with it. It looks for functions from what modules export and
+// probe_context.js starts it and shares cell and tell with it. It looks for functions from what modules export and
 // from what HTTP servers call, through plain properties: getters and proxies are left alone, nothing of the program runs.
 // SPDX-License-Identifier: Apache-2.0
 (function (cell, bytes, alive, tell, shared, load, process, asked) {

@@ -1,5 +1,5 @@
 // Runs inside traced Node processes, once in each thread: keeps the number of the request that is being served in an
-// AsyncLocalStorage of its own, so that Node carries it over promises, callbacks, timers and streams. src/probe/context.c
+// AsyncLocalStorage of its own, so that Node carries it over promises, callbacks, timers and streams. src/targets/node/probe_context.c
 // runs it and asks it. It adds nothing to the global object, to modules or to anybody's objects.
 //
 // cell is memory of the probe, 32-bit words: [0] what is asked, [1] a request's number or a descriptor, in and out, [2] an
@@ -197,7 +197,7 @@
         storage.disable();
     }
 
-    // ---- chosen functions: functions.js ----
+    // ---- chosen functions: probe_functions.js ----
 
     let picked = null;
     const shared = { leaveSoon, number: current, given: undefined };

@@ -1,9 +1,9 @@
 /* The Node hooks whose arguments are doubles (async ids), and the callback scopes that carry them. The other
  * hooks are compiled without floating point, so that they cannot disturb such arguments. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/carried.h"
-#include "probe/context.h"
-#include "probe/node.h"
+#include "targets/node/probe.h"
+#include "targets/node/probe_carried.h"
+#include "targets/node/probe_context.h"
 
 struct async_context {
     double async_id, trigger_async_id;
@@ -21,14 +21,14 @@ enum { AGREEMENTS = 16 };
 static uint64_t loaded_id(const void *environment)
 {
     return whole(**(const double *const *)(const void *)((const char *)environment +
-                                                         sonde_config.carried.execution_field));
+                                                         sonde_config.node.execution_field));
 }
 
 uint64_t execution_async_id(struct carried *v)
 {
     if (LIKELY(v->environment && v->agreed == AGREEMENTS))
         return loaded_id(v->environment);
-    uint64_t id = whole(((double (*)(void *))(uintptr_t)sonde_config.carried.execution_id)(v->isolate));
+    uint64_t id = whole(((double (*)(void *))(uintptr_t)sonde_config.node.execution_id)(v->isolate));
     if (!v->environment || id == v->agreed_id)
         return id;
     v->agreed = loaded_id(v->environment) == id ? v->agreed + 1 : 0;
@@ -59,7 +59,7 @@ HOT_HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, d
 static void find_context(const void *scope, const struct async_context *context)
 {
     enum { SEARCHED = 48 };
-    if (LIKELY(sonde_config.callback_scope_context != SONDE_NO_OFFSET) || context->async_id <= 1)
+    if (LIKELY(sonde_config.node.scope_context != SONDE_NO_OFFSET) || context->async_id <= 1)
         return;
     int found = SONDE_NO_OFFSET, count = 0;
     for (int at = 0; at + (int)sizeof(*context) <= SEARCHED; at += 8) {
@@ -70,7 +70,7 @@ static void find_context(const void *scope, const struct async_context *context)
         }
     }
     if (count == 1)
-        sonde_config.callback_scope_context = found;
+        sonde_config.node.scope_context = found;
 }
 
 static void scope_begun(struct probe_thread *self, const void *scope, const struct async_context *context)
@@ -125,7 +125,7 @@ HOT_HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
     if (self)
         self->context_scope = 0;
     sonde_orig_node_scope_wrap(scope, wrap, flags);
-    int32_t at = sonde_config.callback_scope_context;
+    int32_t at = sonde_config.node.scope_context;
     if (self && self->context_scope != (uintptr_t)scope && at >= 0)
         scope_begun(self, scope, (const struct async_context *)((const char *)scope + at));
 }
@@ -140,8 +140,8 @@ HOT_HOOK(void, node_scope_close, void *scope)
         return;
     }
     struct async_context context = {0};
-    if (sonde_config.callback_scope_context >= 0)
-        context = *(const struct async_context *)((const char *)scope + sonde_config.callback_scope_context);
+    if (sonde_config.node.scope_context >= 0)
+        context = *(const struct async_context *)((const char *)scope + sonde_config.node.scope_context);
     struct carried *carried = carried_own();
     bool outermost = callback == self->callbacks;
     if (carried)

@@ -1,6 +1,6 @@
 /* Numbers that V8 carries: what stands while which code runs, when it is believed, and when it is lost. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/carried.h"
+#include "targets/node/probe_carried.h"
 
 #include "probe_in_test.h"
 
@@ -93,10 +93,10 @@ static void microtasks(int (*what)(void))
 
 static int set_up(void **state)
 {
-    sonde_config.carried.get = (uintptr_t)v8_get;
-    sonde_config.carried.set = (uintptr_t)v8_set;
-    sonde_config.carried.of_context = 1;
-    sonde_config.script.handle_scope = sonde_config.script.handle_scope_end = (uintptr_t)nothing;
+    sonde_config.node.carried_get = (uintptr_t)v8_get;
+    sonde_config.node.carried_set = (uintptr_t)v8_set;
+    sonde_config.node.carried_of_context = 1;
+    sonde_config.node.script_handle_scope = sonde_config.node.script_handle_scope_end = (uintptr_t)nothing;
     sonde_orig_v8_microtasks = run_microtasks;
     thread = make_thread(1 << 16);
     stands = UNDEFINED;

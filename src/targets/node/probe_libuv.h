@@ -1,8 +1,8 @@
 /* Where libuv's public structures keep what the Node hooks read: part of its 1.x ABI on x86-64 Linux.
- * tests/unit/test_libuv.c holds these against uv.h. */
+ * tests/unit/test_probe_libuv.c holds these against uv.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_LIBUV_H
-#define PROBE_LIBUV_H
+#ifndef TARGETS_NODE_PROBE_LIBUV_H
+#define TARGETS_NODE_PROBE_LIBUV_H
 
 enum {
     UV_HANDLE_TYPE = 16,     /* uv_handle_t.type */

@@ -3,8 +3,8 @@
  *
  * Layouts are those of nghttp2's public structures, which are part of its stable ABI. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/context.h"
-#include "probe/node.h"
+#include "targets/node/probe.h"
+#include "targets/node/probe_context.h"
 
 /* struct nghttp2_frame begins with struct nghttp2_frame_hd. */
 struct frame {
@@ -101,9 +101,9 @@ HOOK(int, h2_header, void *session, const struct frame *frame, void *name, void 
      void *data)
 {
     struct probe_thread *self = probe_thread();
-    if (self && sonde_config.h2_rcbuf && self->http2.session == (uintptr_t)session &&
+    if (self && sonde_config.node.h2_rcbuf && self->http2.session == (uintptr_t)session &&
         self->http2.stream == frame->stream) {
-        struct bytes (*bytes_of)(void *) = (struct bytes(*)(void *))(uintptr_t)sonde_config.h2_rcbuf;
+        struct bytes (*bytes_of)(void *) = (struct bytes(*)(void *))(uintptr_t)sonde_config.node.h2_rcbuf;
         struct bytes key = bytes_of(name);
         if (key.length && (key.base[0] == ':' || IS(key.base, key.length, "grpc-status")))
             take_header(self, key, bytes_of(value));

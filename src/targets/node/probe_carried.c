@@ -11,9 +11,9 @@
  * runs with whatever stands. And a number is believed only where Node's own execution id says that no
  * AsyncResource has been entered meanwhile.
  *
- * Where more is lost than a few, context.c goes over to its script's AsyncLocalStorage. */
+ * Where more is lost than a few, probe_context.c goes over to its script's AsyncLocalStorage. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/carried.h"
+#include "targets/node/probe_carried.h"
 
 enum { NONE = 1 };
 /* Outside microtasks V8 leaves the value as it was set; so often it is looked whether anybody else does. */
@@ -39,15 +39,15 @@ static bool is_small_integer(uint64_t value)
 static void set(struct carried *v, uint64_t value)
 {
     v->value = value;
-    ((void (*)(void *, local))(uintptr_t)sonde_config.carried.set)(v->owner, &value);
+    ((void (*)(void *, local))(uintptr_t)sonde_config.node.carried_set)(v->owner, &value);
 }
 
 static uint64_t get(const struct carried *v)
 {
     uint64_t handle_scope[8];
-    ((void (*)(void *, void *))(uintptr_t)sonde_config.script.handle_scope)(handle_scope, v->isolate);
-    uint64_t value = *((local(*)(void *))(uintptr_t)sonde_config.carried.get)(v->owner);
-    ((void (*)(void *))(uintptr_t)sonde_config.script.handle_scope_end)(handle_scope);
+    ((void (*)(void *, void *))(uintptr_t)sonde_config.node.script_handle_scope)(handle_scope, v->isolate);
+    uint64_t value = *((local(*)(void *))(uintptr_t)sonde_config.node.carried_get)(v->owner);
+    ((void (*)(void *))(uintptr_t)sonde_config.node.script_handle_scope_end)(handle_scope);
     return value;
 }
 
@@ -66,14 +66,14 @@ static void change(struct carried *v, uint64_t value)
 
 bool carried_possible(bool *ret_later)
 {
-    *ret_later = sonde_config.carried.set && !microtasks_seen;
-    return sonde_config.carried.set && microtasks_seen;
+    *ret_later = sonde_config.node.carried_set && !microtasks_seen;
+    return sonde_config.node.carried_set && microtasks_seen;
 }
 
 bool carried_start(struct carried *v, void *isolate, void *context, uint64_t undefined)
 {
     v->isolate = isolate;
-    v->owner = sonde_config.carried.of_context ? context : isolate;
+    v->owner = sonde_config.node.carried_of_context ? context : isolate;
     v->value_nobody = undefined;
     v->environment = NULL;
     v->ticks_are = ANYBODYS; /* those that wait now */

@@ -1,9 +1,10 @@
 /* What streams have read, before it goes to JavaScript: messages in it (of WebSocket connections, of brokers)
  * are recorded with the callback that carries them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/context.h"
-#include "probe/node.h"
 #include "probe/delivery.h"
+#include "probe/websocket.h"
+#include "targets/node/probe.h"
+#include "targets/node/probe_context.h"
 
 /* EmitToJSStreamListener::OnStreamRead(ssize_t, const uv_buf_t &): what a stream has read goes to JavaScript,
  * of TLS in the clear. */

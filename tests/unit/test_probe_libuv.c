@@ -1,6 +1,6 @@
 /* The probe's view of libuv's structures against libuv's own header. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/libuv.h"
+#include "targets/node/probe_libuv.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
-/* What the Node hooks share (node.c and node_async.c). */
+/* What the hooks in Node share (probe*.c). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_NODE_H
-#define PROBE_NODE_H
+#ifndef TARGETS_NODE_PROBE_H
+#define TARGETS_NODE_PROBE_H
 
 #include "probe/probe.h"
 
@@ -18,22 +18,6 @@ HOT struct probe_callback *callback_find(struct probe_thread *self, uint64_t sco
 
 /* The request that waits for its callback is recorded. */
 HOT void tell_request(struct probe_thread *self, uint64_t now);
-
-/* The number of a method's name (enum sonde_http_method). */
-uint8_t http_method(const char *word, uint64_t length);
-
-/* HTTP/2: the session's bytes go over that descriptor; told once. */
-void http2_on(struct probe_thread *self, uint64_t session, int fd, struct descriptor *d, uint64_t now);
-
-/* websocket.c: the connection was upgraded; server: this end is. */
-void websocket_begins(struct descriptor *d, bool server);
-
-/* Follows the frames of one direction; adds what ended in these bytes to seen. */
-void websocket_bytes(struct websocket *w, const char *bytes, uint64_t length, struct websocket_seen *seen);
-
-/* Records the messages that end in what is written. */
-void websocket_written(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
-                       unsigned count, uint64_t accepted, uint64_t now, uint32_t context);
 
 /* Records the messages that wait for their callback. */
 void websocket_tell(struct probe_thread *self);

@@ -1,7 +1,7 @@
-/* The number of the request that is served, carried by V8 itself: see carried.c. */
+/* The number of the request that is served, carried by V8 itself: see probe_carried.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_CARRIED_H
-#define PROBE_CARRIED_H
+#ifndef TARGETS_NODE_PROBE_CARRIED_H
+#define TARGETS_NODE_PROBE_CARRIED_H
 
 #include "probe/probe.h"
 
@@ -17,7 +17,7 @@ struct carried {
     uint64_t value_nobody; /* undefined, as V8 has it */
     uint64_t value;        /* what was set last: what V8 has, but in microtasks */
     uint32_t looks;        /* how often that was believed */
-    /* Node's environment, where the id of what runs stands (node_async.c); NULL: ask Node. And of how many
+    /* Node's environment, where the id of what runs stands (probe_float.c); NULL: ask Node. And of how many
      * ids in turn that was what Node said, and the last of them. */
     const void *environment;
     uint64_t agreed_id;
@@ -28,7 +28,7 @@ struct carried {
                            several */
     uint32_t draining;  /* the outermost callback has returned: ticks, then microtasks, run */
     uint32_t in_microtasks, microtasks_outer; /* they run; callbacks that were open then */
-    uint32_t found, lost; /* operations whose request was known, and was not (context.c) */
+    uint32_t found, lost; /* operations whose request was known, and was not (probe_context.c) */
     struct {
         uint64_t async_id;
         uint32_t number;
@@ -71,13 +71,13 @@ void carried_keep(struct carried *v, uint64_t async_id, uint32_t number);
 /* The thread's node::Environment. */
 static inline void carried_environment(struct carried *v, const void *environment)
 {
-    if (LIKELY(v->environment == environment) || !sonde_config.carried.execution_field)
+    if (LIKELY(v->environment == environment) || !sonde_config.node.execution_field)
         return;
     v->environment = environment;
     v->agreed = 0;
 }
 
-/* The id of the asynchronous resource whose code runs, as Node has it (node_async.c). */
+/* The id of the asynchronous resource whose code runs, as Node has it (probe_float.c). */
 uint64_t execution_async_id(struct carried *v);
 
 /* This thread's; NULL when it carries none. */

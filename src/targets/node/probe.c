@@ -1,9 +1,10 @@
 /* The hooks in Node.js: libuv, V8, llhttp. Layouts of libuv's public structures are part of its 1.x ABI. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/node.h"
+#include "targets/node/probe.h"
 
-#include "probe/context.h"
-#include "probe/libuv.h"
+#include "probe/websocket.h"
+#include "targets/node/probe_context.h"
+#include "targets/node/probe_libuv.h"
 
 #include <sys/syscall.h>
 
@@ -14,6 +15,14 @@ enum { PHASE_MIN_TICKS = 5000 };
 /* Encoding that takes less is not worth a record either: about 20 us. Fewer bytes do not take so long; two
  * looks at the clock would be a good part of it. */
 enum { ENCODE_MIN_TICKS = 50000, ENCODE_MIN_BYTES = 1024 };
+
+/* Present only in what has libuv; resolved by the loader, NULL elsewhere. */
+extern int uv_run(void *, int) __attribute__((weak, visibility("default")));
+
+bool probe_wants_node(void)
+{
+    return uv_run != NULL;
+}
 
 #define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
 
@@ -32,26 +41,26 @@ static int stream_fd(const void *handle)
 
 const char *v8_text(const uint64_t *handle, uint32_t *ret_length)
 {
-    if (sonde_config.v8.string_chars < 0 || !handle)
+    if (sonde_config.node.string_chars < 0 || !handle)
         return NULL;
     uint64_t string = *handle;
     if (!(string & 1)) /* a small integer, not an object */
         return NULL;
     /* The offsets have the pointer's tag subtracted. */
     uint64_t map = READ(uint64_t, string, -1);
-    uint32_t type = READ(uint16_t, map, sonde_config.v8.map_instance_type);
-    if ((type & sonde_config.string_type_mask) != sonde_config.string_type_value)
+    uint32_t type = READ(uint16_t, map, sonde_config.node.map_instance_type);
+    if ((type & sonde_config.node.string_type_mask) != sonde_config.node.string_type_value)
         return NULL;
-    int32_t length = READ(int32_t, string, sonde_config.v8.string_length);
+    int32_t length = READ(int32_t, string, sonde_config.node.string_length);
     if (length <= 0 || length > 63)
         return NULL;
     *ret_length = (uint32_t)length;
-    return (const char *)string + sonde_config.v8.string_chars;
+    return (const char *)string + sonde_config.node.string_chars;
 }
 
 uint32_t v8_name(struct probe_thread *self, const uint64_t *handle)
 {
-    if (sonde_config.v8.string_chars < 0 || !handle)
+    if (sonde_config.node.string_chars < 0 || !handle)
         return 0;
     uint64_t string = *handle;
     if (!(string & 1))
@@ -126,18 +135,18 @@ void callback_end(struct probe_thread *self, struct probe_callback *callback, ui
 static uint8_t work_kind(const void *work, uint64_t function, const void **ret_fs)
 {
     *ret_fs = NULL;
-    if (function == sonde_config.uv_fs_work) {
+    if (function == sonde_config.node.uv_fs_work) {
         const char *request = (const char *)work - UV_FS_WORK;
         if (READ(int, request, UV_REQ_TYPE) != UV_TYPE_FS)
             return 0;
         *ret_fs = request;
         return (uint8_t)READ(int, request, UV_FS_TYPE);
     }
-    if (function == sonde_config.uv_queue_work)
+    if (function == sonde_config.node.uv_queue_work)
         return SONDE_uv_kind_work;
-    if (function == sonde_config.uv_getaddrinfo_work)
+    if (function == sonde_config.node.uv_getaddrinfo_work)
         return SONDE_uv_kind_getaddrinfo;
-    return function == sonde_config.uv_getnameinfo_work ? SONDE_uv_kind_getnameinfo : 0;
+    return function == sonde_config.node.uv_getnameinfo_work ? SONDE_uv_kind_getnameinfo : 0;
 }
 
 static bool kind_has_file(uint8_t kind)
@@ -197,7 +206,7 @@ HOOK(void, uv_iou_submit, void *ring)
             return;                                                                                      \
         }                                                                                                \
         const void *fs;                                                                                  \
-        uint8_t kind = work_kind(work, sonde_config.address, &fs);                                       \
+        uint8_t kind = work_kind(work, sonde_config.node.address, &fs);                                  \
         uint32_t depth = self->shared.depth;                                                             \
         uint64_t start = span_open(self, SONDE_EVENT_uv_run, (uintptr_t)work, 0);                        \
         sonde_orig_##name(work);                                                                         \
@@ -223,7 +232,7 @@ WORK_HOOK(uv_getnameinfo_work, uv_getnameinfo_work)
             return;                                                                                        \
         }                                                                                                  \
         const void *fs;                                                                                    \
-        uint8_t kind = work_kind(work, sonde_config.address, &fs);                                         \
+        uint8_t kind = work_kind(work, sonde_config.node.address, &fs);                                    \
         uint32_t depth = self->shared.depth;                                                               \
         uint64_t start = span_open(self, SONDE_EVENT_uv_done, (uintptr_t)work, 0);                         \
         boundary_is(self, BOUNDARY_COMPLETION, start);                                                     \
@@ -412,15 +421,16 @@ enum { HTTP_REQUEST = 1, HTTP_RESPONSE = 2, /* llhttp_type_t */ SWITCHING_PROTOC
 
 static uint8_t message_type(void *parser)
 {
-    return sonde_config.llhttp_get_type ? ((uint8_t(*)(void *))sonde_config.llhttp_get_type)(parser) : 0;
+    return sonde_config.node.llhttp_get_type ? ((uint8_t(*)(void *))sonde_config.node.llhttp_get_type)(parser)
+                                             : 0;
 }
 
 /* 0 when it cannot be known. */
 static int message_status(void *parser)
 {
-    if (sonde_config.llhttp_get_status)
-        return ((int (*)(void *))sonde_config.llhttp_get_status)(parser);
-    return sonde_config.llhttp_status >= 0 ? READ(uint16_t, parser, sonde_config.llhttp_status) : 0;
+    if (sonde_config.node.llhttp_get_status)
+        return ((int (*)(void *))sonde_config.node.llhttp_get_status)(parser);
+    return sonde_config.node.llhttp_status >= 0 ? READ(uint16_t, parser, sonde_config.node.llhttp_status) : 0;
 }
 
 /* Adds what comes of a URL to its path, up to and with the question mark; the new length. */
@@ -475,8 +485,8 @@ void tell_request(struct probe_thread *self, uint64_t now)
     uint8_t method = 255;
     if (stream)
         method = self->http2.method;
-    else if (sonde_config.llhttp_get_method)
-        method = ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser);
+    else if (sonde_config.node.llhttp_get_method)
+        method = ((uint8_t(*)(void *))sonde_config.node.llhttp_get_method)(parser);
     uint64_t resource = stream ? self->http2.resource : 0;
     RECORD_TEXT(self, http_request, now, self->path, n, .parser = (uintptr_t)parser, .resource = resource,
                 .generation = self->stream_generation, .fd = self->stream_fd,
@@ -543,7 +553,7 @@ HOT_HOOK(int, llhttp_complete, void *parser, const char *p, const char *end)
 /* The collector itself asks for this sum over its spaces at the same places. */
 static uint64_t heap_size(void *heap)
 {
-    return sonde_config.v8_heap_size ? ((size_t(*)(void *))sonde_config.v8_heap_size)(heap) : 0;
+    return sonde_config.node.v8_heap_size ? ((size_t(*)(void *))sonde_config.node.v8_heap_size)(heap) : 0;
 }
 
 /* Heap::CallGCPrologueCallbacks(GCType, GCCallbackFlags[, GCTracer::Scope::ScopeId]), or in V8 10.2
@@ -621,12 +631,12 @@ REGEXP_BODY(sonde_orig_v8_regexp_data(isolate, regexp, subject, index, result_of
 /* The length of a tagged value when it is a string. */
 static uint64_t string_length(uint64_t value)
 {
-    if (!(value & 1) || sonde_config.v8.string_length < 0 || !sonde_config.not_string_mask)
+    if (!(value & 1) || sonde_config.node.string_length < 0 || !sonde_config.node.not_string_mask)
         return 0;
     uint64_t map = READ(uint64_t, value, -1);
-    uint32_t type = READ(uint16_t, map, sonde_config.v8.map_instance_type);
-    int32_t length = READ(int32_t, value, sonde_config.v8.string_length);
-    return type & sonde_config.not_string_mask || length < 0 ? 0 : (uint64_t)length;
+    uint32_t type = READ(uint16_t, map, sonde_config.node.map_instance_type);
+    int32_t length = READ(int32_t, value, sonde_config.node.string_length);
+    return type & sonde_config.node.not_string_mask || length < 0 ? 0 : (uint64_t)length;
 }
 
 static bool encode_enter(struct probe_thread *self)

@@ -1,14 +1,14 @@
 /* The hooks in Node's message ports: worker_threads, MessageChannel. Who posts is seen in
  * MessagePort::PostMessage(), to whom by the handle that it wakes. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/context.h"
-#include "probe/node.h"
+#include "targets/node/probe.h"
+#include "targets/node/probe_context.h"
 
 /* Maybe<bool> MessagePort::PostMessage(Environment *, Local<Context>, Local<Value>, const TransferList &) */
 HOOK(uint64_t, port_post, void *port, void *env, void *context, void *value, void *transfer)
 {
     struct probe_thread *self = probe_thread();
-    if (!self || sonde_config.port_handle == SONDE_NO_OFFSET)
+    if (!self || sonde_config.node.port_handle == SONDE_NO_OFFSET)
         return sonde_orig_port_post(port, env, context, value, transfer);
     uint32_t whose = context_current(self, -1);
     uint64_t outer = self->port_posting, outer_target = self->port_target;
@@ -21,7 +21,7 @@ HOOK(uint64_t, port_post, void *port, void *env, void *context, void *value, voi
         return result;
     self->port_posting = outer;
     self->port_target = outer_target;
-    RECORD(self, port_post, 0, now, .from = (uintptr_t)port + (uint32_t)sonde_config.port_handle,
+    RECORD(self, port_post, 0, now, .from = (uintptr_t)port + (uint32_t)sonde_config.node.port_handle,
            .target = target, .context = whose);
     return result;
 }
