@@ -6,13 +6,13 @@
 
 #include "attach/kind.h"
 
-#define T(e, name, number, label) extern const struct target_kind target_kind_##name;
-SONDE_TARGETS(T, )
+#define T(name) extern const struct target_kind target_kind_##name;
+SONDE_TARGETS_WITH_ATTACH(T)
 #undef T
 
 const struct target_kind *const TARGET_KINDS[] = {
-#define T(e, name, number, label) &target_kind_##name,
-    SONDE_TARGETS(T, )
+#define T(name) &target_kind_##name,
+    SONDE_TARGETS_WITH_ATTACH(T)
 #undef T
         NULL};
 

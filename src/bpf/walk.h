@@ -229,7 +229,7 @@ VERIFIED_ALONE int step_leaf(struct sample *s, u32 why)
     return step_pointer(s, why);
 }
 
-VERIFIED_ALONE int step_v8(struct sample *s, u32 first)
+VERIFIED_ALONE int step_script(struct sample *s, u32 first)
 {
     u64 words[7]; /* fp - 40 ... fp + 8 */
     if (!s)
@@ -255,7 +255,7 @@ VERIFIED_ALONE int step_v8(struct sample *s, u32 first)
         put(s, pc);
         return stop(s, end);
     }
-    put(s, pc | SAMPLER_V8 << SAMPLER_TAG_SHIFT);
+    put(s, pc | SAMPLER_SCRIPT << SAMPLER_TAG_SHIFT);
     put(s, words[4]);
     put(s, words[3]);
     put(s, words[1]);
@@ -356,7 +356,7 @@ VERIFIED_ALONE int find_code(struct sampler_process *p, struct sample *s, struct
         s->mapping = search.low - 1;
     }
     found->code = m->code;
-    if (m->code == CODE_V8 || m->code == CODE_POINTER)
+    if (m->code == CODE_SCRIPT || m->code == CODE_POINTER)
         return 0;
     struct unwind_row *row = row_at(m, pc);
     if (row)
@@ -412,8 +412,8 @@ VERIFIED_ALONE int step_out(struct sampler_process *p, struct sample *s, struct 
     if (found->pc != pc || found->serial != p->serial)
         find_code(p, s, found, pc);
     u32 code = found->code;
-    if (code == CODE_V8 || (code == CODE_UNKNOWN && p->has_v8 && pc > 4096))
-        return step_v8(s, i == 0);
+    if (code == CODE_SCRIPT || (code == CODE_UNKNOWN && p->has_script && pc > 4096))
+        return step_script(s, i == 0);
     u32 cfa_rule = found->row.rule & 15, rbp_rule = found->row.rule >> 4;
     s64 offset = found->row.cfa_offset, rbp_offset = (s64)found->row.rbp_offset * 8;
     if (code == CODE_JAVA && cfa_rule == CFA_RBP && offset == SAMPLER_JAVA_INTERPRETED)

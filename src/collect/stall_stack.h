@@ -9,7 +9,20 @@
 #include "collect/stall.h"
 #include "unwind/native.h"
 
-/* Keeps what it learnt of a few processes (mappings, V8's layout, symbols) from look to look. */
+/* A runtime whose callbacks are looked into when they are open too long: `const struct stall_source
+ * stall_source_NAME` in src/targets/NAME/stall.c. */
+struct stall_source {
+    /* What it must know of the process: mappings, layouts. -ENOENT, with words: the runtime is not in it. */
+    int (*open)(pid_t pid, void **ret_state, struct problem *problem);
+    /* The mappings may have changed since; negative: it is another process now. */
+    int (*refresh)(void *state);
+    void (*free)(void *state);
+    /* Names the frames and judges them; see stall_reader_read(). */
+    int (*read)(void *state, const struct user_regs_struct *registers, const struct stack_copy *copy,
+                bool waiting, struct stall_report *report, struct problem *problem);
+};
+
+/* Keeps what it learnt of a few processes (mappings, layouts, symbols) from look to look. */
 struct stall_reader;
 int stall_reader_new(struct stall_reader **ret_reader);
 void stall_reader_free(struct stall_reader *reader);

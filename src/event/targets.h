@@ -1,5 +1,6 @@
-/* The targets: runtimes and stores that sonde attaches to. Everything of one lies in src/targets/NAME, and
- * this table is the only list of them. The number stands in recordings and is never given again.
+/* The targets: runtimes and stores that sonde attaches to, or whose stacks it walks. Everything of one lies
+ * in src/targets/NAME, and this table is the only list of them. The number stands in recordings and is never
+ * given again.
  *
  * LABEL(enumeration, ident, number, "label"), one a line: src/event/meson.build reads it too. jobs is the
  * example (examples/jobs): the smallest target that has all parts. */
@@ -7,10 +8,13 @@
 #ifndef EVENT_TARGETS_H
 #define EVENT_TARGETS_H
 
-#define SONDE_TARGETS(L, e) \
-    L(e, node, 1, "node")   \
-    L(e, redis, 2, "redis") \
-    L(e, jobs, 3, "jobs")   \
-    L(e, memcached, 4, "memcached")
+#define SONDE_TARGETS(L, e)         \
+    L(e, node, 1, "node")           \
+    L(e, redis, 2, "redis")         \
+    L(e, jobs, 3, "jobs")           \
+    L(e, memcached, 4, "memcached") \
+    L(e, hotspot, 5, "hotspot")     \
+    L(e, python, 6, "python")       \
+    L(e, go, 7, "go")
 
 #endif

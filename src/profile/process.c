@@ -1,6 +1,6 @@
 /* One sampled process: what runs in it, and what the half in the kernel must know of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/process.h"
+#include "profile/runtime.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "base/proc.h"
 #include "symbol/demangle.h"
-#include "unwind/hotspot.h"
 
 /* So long, a process loads its libraries and sets itself up. */
 #define YOUNG_NS  (2 * NS_PER_S)
@@ -24,16 +23,14 @@ static void find_runtimes(struct process *p, uint64_t now_ns)
 {
     p->detected_ns = now_ns;
     p->detected_modules = native_modules(p->native)->list.count;
-    if (!p->v8 && v8_open_native(p->native, &p->v8, NULL) < 0)
-        p->v8 = NULL;
-    if (p->v8)
-        v8_name_often(p->v8, &p->shared->pages, p->shared->lines);
-    if (!p->has_python)
-        p->has_python = python_find(p->native, &p->python) == 0;
-    int r = p->hotspot ? 0 : hotspot_open(p->native, &p->hotspot);
-    if (r < 0)
-        p->hotspot = NULL;
-    p->unknown_java = r == -ENOTSUP;
+    for (size_t i = 0; RUNTIMES[i]; i++) {
+        if (p->runtimes[i].state)
+            continue;
+        void *state = NULL;
+        int r = RUNTIMES[i]->open(p, &state);
+        p->runtimes[i].state = r < 0 ? NULL : state;
+        p->runtimes[i].unreadable = r == -ENOTSUP;
+    }
 }
 
 int process_open(pid_t pid, struct native_files *files, struct process_shared *shared,
@@ -91,8 +88,9 @@ void process_free(struct process *p)
 {
     if (!p)
         return;
-    v8_free(p->v8);
-    hotspot_free(p->hotspot);
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (p->runtimes[i].state)
+            RUNTIMES[i]->close(p->runtimes[i].state);
     perfmap_free(p->perfmap);
     native_free(p->native);
     map_done(&p->names.places);
@@ -104,17 +102,21 @@ void process_free(struct process *p)
 
 const char *process_runtime(const struct process *p)
 {
-    static const char *const pythons[] = {"Python 3.9", "Python 3.10", "Python 3.11", "Python 3.12",
-                                          "Python 3.13"};
-    if (p->hotspot)
-        return "Java (HotSpot)";
-    if (p->unknown_java)
-        return "Java (a virtual machine that is not known)";
-    if (p->v8)
-        return "Node.js (V8)";
-    if (p->has_python)
-        return pythons[p->python.minor - 9];
+    for (size_t i = 0; RUNTIMES[i]; i++) {
+        if (p->runtimes[i].state)
+            return RUNTIMES[i]->called(p->runtimes[i].state);
+        if (p->runtimes[i].unreadable && RUNTIMES[i]->unknown)
+            return RUNTIMES[i]->unknown;
+    }
     return "native";
+}
+
+bool process_compiles(const struct process *p)
+{
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (p->runtimes[i].state && RUNTIMES[i]->compiles)
+            return true;
+    return false;
 }
 
 void process_unwinders(struct process *p, struct text *ret_text)
@@ -133,13 +135,14 @@ void process_unwinders(struct process *p, struct text *ret_text)
     text_addf(ret_text, "native code by its unwind tables (%zu files)", with);
     if (without.length)
         text_addf(ret_text, ", by frame pointers where there is none (%s)", text_get(&without));
-    if (p->v8)
-        text_add(ret_text, "; JavaScript by V8's frames, interpreted and compiled");
-    if (p->has_python)
-        text_addf(ret_text, "; %s by the interpreter's frames", process_runtime(p));
-    if (p->hotspot)
-        text_add(ret_text, "; Java by HotSpot's code cache, interpreted, compiled and inlined");
-    if (generated && !p->v8 && !p->hotspot) {
+    for (size_t i = 0; RUNTIMES[i]; i++) {
+        if (!p->runtimes[i].state)
+            continue;
+        text_addf(ret_text, "; %s", RUNTIMES[i]->walked(p->runtimes[i].state));
+        if (RUNTIMES[i]->generates)
+            generated = 0;
+    }
+    if (generated) {
         perfmap_free(p->perfmap);
         p->perfmap_tried = true;
         if (perfmap_read(p->pid, &p->perfmap) < 0)
@@ -170,77 +173,61 @@ static void add_mapping(struct sampler_process *d, uint64_t start, uint64_t end,
     }
 }
 
+static bool code_of_runtime(const struct process *p, const struct mapping *m, struct runtime_code *ret_code)
+{
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (p->runtimes[i].state && RUNTIMES[i]->code_in &&
+            RUNTIMES[i]->code_in(p->runtimes[i].state, m, ret_code))
+            return true;
+    return false;
+}
+
 static void describe_file(struct process *p, struct tables *tables, const struct mapping *m,
                           struct sampler_process *d)
 {
-    uint64_t low, high;
+    struct runtime_code own;
     struct native_file *file = native_file_of(p->native, &native_modules(p->native)->list.at[m->module]);
     const struct table_range *range = file ? tables_of(tables, file) : NULL;
     enum sampler_code code = range ? CODE_ROWS : CODE_POINTER;
-    if (p->v8 && v8_builtins_in(p->v8, m, &low, &high)) {
-        add_mapping(d, m->start, low, code, range, m->load_bias);
-        add_mapping(d, low, high, CODE_V8, NULL, 0);
-        add_mapping(d, high, m->end, code, range, m->load_bias);
+    if (code_of_runtime(p, m, &own)) {
+        add_mapping(d, m->start, own.start, code, range, m->load_bias);
+        add_mapping(d, own.start, own.end, own.code, own.rows, own.bias);
+        add_mapping(d, own.end, m->end, code, range, m->load_bias);
     } else {
         add_mapping(d, m->start, m->end, code, range, m->load_bias);
     }
 }
 
-/* Code is compiled and thrown away all the time: the rows get a place of their own, with room to grow. */
-static bool describe_java(struct process *p, struct tables *tables, struct table_range *ret_rows,
-                          uint64_t *ret_low, uint64_t *ret_high)
-{
-    enum { ROOM = 4096 };
-    if (!p->hotspot)
-        return false;
-    uint32_t need = (uint32_t)hotspot_row_limit(p->hotspot), more = need + need / 2 + ROOM;
-    uint32_t at = need > p->java_limit ? tables_take(tables, more) : 0;
-    if (at) {
-        process_give_rows(p, tables);
-        p->java_rows = at;
-        p->java_limit = more;
-    }
-    if (!p->java_rows)
-        return false;
-    size_t count = hotspot_rows(p->hotspot, tables->rows + p->java_rows, p->java_limit);
-    *ret_rows = (struct table_range){.rows_low = p->java_rows, .rows_high = p->java_rows + (uint32_t)count};
-    hotspot_range(p->hotspot, ret_low, ret_high);
-    return true;
-}
-
 void process_give_rows(struct process *p, struct tables *tables)
 {
-    tables_give(tables, p->java_rows, p->java_limit);
-    p->java_rows = p->java_limit = 0;
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (p->runtimes[i].state && RUNTIMES[i]->give_rows)
+            RUNTIMES[i]->give_rows(p->runtimes[i].state, tables);
 }
 
 void process_describe(struct process *p, struct tables *tables, struct sampler_process *ret_description)
 {
     struct sampler_process *d = ret_description;
-    struct table_range java;
-    uint64_t java_low = 0, java_high = 0;
+    struct runtime_code own;
+    bool full = tables->full, native = true;
     memset(d, 0, sizeof(*d));
-    bool full = tables->full;
     tables->full = false;
-    d->has_v8 = p->v8 != NULL;
-    if (p->hotspot) /* it compiles all the time */
-        d->young_until_ns = UINT64_MAX;
-    else if (!p->v8 && !p->has_python)
-        d->young_until_ns = p->born_ns + YOUNG_NS;
-    if (p->has_python)
-        d->python = p->python.frames;
-    bool has_java = describe_java(p, tables, &java, &java_low, &java_high);
-    d->java_low = java_low;
-    d->java_high = java_high;
+    for (size_t i = 0; RUNTIMES[i]; i++) {
+        if (!p->runtimes[i].state)
+            continue;
+        native = false;
+        RUNTIMES[i]->describe(p->runtimes[i].state, p, tables, d);
+    }
+    d->young_until_ns = process_compiles(p) ? UINT64_MAX : native ? p->born_ns + YOUNG_NS : 0;
     array_foreach (&native_modules(p->native)->mappings, m) {
         if (!m->executable)
             continue;
-        if (has_java && m->start >= java_low && m->start < java_high)
-            add_mapping(d, m->start, MIN(m->end, java_high), CODE_JAVA, &java, java_low);
-        else if (m->has_bias)
+        if (m->has_bias)
             describe_file(p, tables, m, d);
+        else if (code_of_runtime(p, m, &own))
+            add_mapping(d, own.start, own.end, own.code, own.rows, own.bias);
         else
-            add_mapping(d, m->start, m->end, p->v8 ? CODE_V8 : CODE_POINTER, NULL, 0);
+            add_mapping(d, m->start, m->end, d->has_script ? CODE_SCRIPT : CODE_POINTER, NULL, 0);
     }
     p->lacks_rows = tables->full;
     tables->full |= full;
@@ -255,8 +242,9 @@ int process_refresh(struct process *p)
          modules_named(native_modules(p->native), "libjvm.so")))
         find_runtimes(p, now);
     p->mapped = false;
-    if (p->hotspot)
-        hotspot_refresh(p->hotspot);
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (p->runtimes[i].state && RUNTIMES[i]->refresh)
+            RUNTIMES[i]->refresh(p->runtimes[i].state);
     perfmap_free(p->perfmap);
     p->perfmap = NULL;
     p->perfmap_tried = false;

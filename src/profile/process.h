@@ -11,11 +11,11 @@
 #include "base/text.h"
 #include "profile/profile.h"
 #include "profile/tables.h"
+#include "symbol/memory.h"
 #include "symbol/perfmap.h"
-#include "unwind/hotspot.h"
-#include "unwind/python.h"
+#include "profile/target_runtimes.h"
+#include "unwind/native.h"
 #include "unwind/sampler.h"
-#include "unwind/v8.h"
 
 /* Frames that were named. */
 struct process_names {
@@ -37,23 +37,26 @@ struct process_shared {
 
 void process_shared_done(struct process_shared *shared);
 
+enum {
+#define T(name) +1
+    PROCESS_RUNTIMES = 0 TARGETS_WITH_RUNTIME(T)
+#undef T
+};
+
 struct process {
     pid_t pid;
     char name[32];
     struct native *native;
     struct process_shared *shared;
-    struct v8 *v8; /* NULL: none */
-    struct hotspot *hotspot;
-    bool unknown_java;              /* one is there, but is none that can be read */
-    uint32_t java_rows, java_limit; /* rows kept for its code cache, which changes all the time */
-    bool lacks_rows;                /* some found no room when it was described last */
-    bool has_python;
-    struct python python;
+    struct {
+        void *state;              /* NULL: it is not in the process, or cannot be read */
+        bool unreadable;          /* the latter */
+    } runtimes[PROCESS_RUNTIMES]; /* of the runtime in that place of RUNTIMES */
+    bool lacks_rows;              /* some found no room when it was described last */
     struct perfmap *perfmap;
     bool perfmap_tried;
     bool refresh_wanted;
-    uint64_t born_ns, loaded_ns, java_read_ns, java_pause_ns;
-    uint64_t unloaded_ns; /* when it was seen that Java classes had been unloaded: CLOCK_MONOTONIC */
+    uint64_t born_ns, loaded_ns;
     uint64_t detected_ns; /* when its runtimes were last looked for */
     size_t detected_modules;
     bool mapped;                        /* code was mapped since it was read */
@@ -85,6 +88,9 @@ int process_refresh(struct process *process);
 /* "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
 const char *process_runtime(const struct process *process);
 
+/* A runtime in it compiles code all the time: what is known of it is soon old. */
+bool process_compiles(const struct process *process);
+
 /* How its stacks are walked, for people: "native code by its unwind tables (12 files), ...; CPython frames
  * ..." */
 void process_unwinders(struct process *process, struct text *ret_text);
@@ -96,6 +102,9 @@ struct process_stack {
         runtime;          /* the first language above native code that was met, else FRAME_NATIVE */
     enum sampler_end end; /* where naming had to stop; END_COMPLETE: it did not */
 };
+
+/* Names kept for each process: those of its native frames are kept with the files, too. */
+enum { PROCESS_NAMES_LIMIT = 4096 };
 
 /* What addresses were called may be wrong by now. */
 void process_forget_names(struct process_names *names);

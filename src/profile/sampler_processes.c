@@ -19,7 +19,7 @@
 
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
 #define REFRESH_YOUNG_NS (5 * NS_PER_MS)
-#define JAVA_REFRESH     NS_PER_S
+#define COMPILED_REFRESH NS_PER_S
 
 bool sampler_in_cgroup(const char *wanted, pid_t pid)
 {
@@ -171,9 +171,9 @@ void sampler_refresh_if_due(struct sampler *s, struct process *process)
         return;
     }
     uint64_t pause = life / 4 < REFRESH_YOUNG_NS ? REFRESH_YOUNG_NS : MIN(life / 4, REFRESH_MIN_NS);
-    if (process->hotspot)
+    if (process_compiles(process))
         pause = MIN(pause, REFRESH_MIN_NS / 4);
-    if (!(process->refresh_wanted && age > pause) && !(process->hotspot && age > JAVA_REFRESH))
+    if (!(process->refresh_wanted && age > pause) && !(process_compiles(process) && age > COMPILED_REFRESH))
         return;
     refresh(s, process);
 }

@@ -4,15 +4,15 @@
 
 #include <stddef.h>
 
-#include "event/targets.h"
+#include "event/catalogue.h"
 
-#define T(e, name, number, label) extern const struct analyzer analyzer_##name;
-SONDE_TARGETS(T, )
+#define T(name) extern const struct analyzer analyzer_##name;
+SONDE_TARGETS_WITH_ANALYSIS(T)
 #undef T
 
 const struct analyzer *const TARGETS[] = {
-#define T(e, name, number, label) &analyzer_##name,
-    SONDE_TARGETS(T, )
+#define T(name) &analyzer_##name,
+    SONDE_TARGETS_WITH_ANALYSIS(T)
 #undef T
         NULL};
 

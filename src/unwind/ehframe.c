@@ -15,7 +15,7 @@
 
 #include "base/array.h"
 #include "base/sort.h"
-#include "unwind/go.h"
+#include "unwind/row_source.h"
 
 enum { REG_RBX = 3, REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
 enum { REMEMBERED = 16 };
@@ -585,12 +585,12 @@ static void finish(struct reader *r)
     r->table->count = kept;
 }
 
-/* Go code beside C code: both tables become one. */
-static void add_go(struct reader *r)
+/* Code of another language beside C code: both tables become one. */
+static void add_rows(struct reader *r, const struct row_source *source)
 {
     struct unwind_row *rows;
     size_t count;
-    if (go_rows_read(r->elf, r->table->base, &rows, &count) < 0)
+    if (source->read(r->elf, r->table->base, &rows, &count) < 0)
         return;
     for (size_t i = 0; i < count && !r->out_of_memory; i++)
         if (array_add(&r->rows, rows[i]) < 0)
@@ -642,7 +642,8 @@ int unwind_table_read(const struct elf *elf, struct unwind_table **ret_table)
             high = MAX(high, segment.address + segment.memory_size);
         }
     r.table->base = low == UINT64_MAX ? 0 : low;
-    add_go(&r);
+    for (const struct row_source *const *source = ROW_SOURCES; *source; source++)
+        add_rows(&r, *source);
     struct cursor content;
     for (uint64_t at = 0, next; !r.out_of_memory && entry_at(&r, at, &content, &next); at = next) {
         uint64_t id_at = (uint64_t)(content.at - r.section), id = take(&content, 4);

@@ -14,7 +14,7 @@
 #include "symbol/demangle.h"
 #include "symbol/stripped.h"
 #include "unwind/ehframe.h"
-#include "unwind/go.h"
+#include "unwind/row_source.h"
 
 /* A file that some module is or was. */
 struct native_file {
@@ -608,11 +608,14 @@ int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_
         return 0;
     if (elf_symbol_at(file->elf, address, ret_symbol) == 0)
         return 0;
-    const char *go = go_function_name(file->elf, address);
-    if (!go)
-        return -ENOENT;
-    *ret_symbol = (struct elf_symbol){.name = go, .value = address};
-    return 0;
+    for (const struct row_source *const *source = ROW_SOURCES; *source; source++) {
+        const char *name = (*source)->name(file->elf, address);
+        if (!name)
+            continue;
+        *ret_symbol = (struct elf_symbol){.name = name, .value = address};
+        return 0;
+    }
+    return -ENOENT;
 }
 
 void native_place(const struct elf *elf, const struct module *module, uint64_t address, char *buffer,

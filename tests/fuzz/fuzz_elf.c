@@ -7,7 +7,7 @@
 
 #include "symbol/elf.h"
 #include "unwind/ehframe.h"
-#include "unwind/v8_layout.h"
+#include "targets/node/unwind_layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

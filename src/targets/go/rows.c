@@ -1,4 +1,6 @@
-/* Go's pclntab, as its linker writes it since 1.18 (symtab.go of the runtime):
+/* Go programs: their unwind rules and names, from the runtime's own table (they have no .eh_frame).
+ *
+ * Go's pclntab, as its linker writes it since 1.18 (symtab.go of the runtime):
  *
  *   byte 0 magic (0xfffffff0: 1.18, 0xfffffff1: 1.20), 4 two zero bytes, 6 smallest instruction, 7 pointer
  * size, then words: functions, files, start of the text, offsets of names, units, files, pc tables, functions
@@ -7,7 +9,7 @@
  *   pcsp: pairs of varints, differences of value (zigzag, from -1) and of pc; the value is how far the stack
  * pointer lies below the return address */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/go.h"
+#include "unwind/row_source.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -132,7 +134,7 @@ static int open_table(const struct elf *elf, struct table *ret_table)
     return 0;
 }
 
-int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_rows, size_t *ret_count)
+static int read_rows(const struct elf *elf, uint64_t base, struct unwind_row **ret_rows, size_t *ret_count)
 {
     struct table t;
     int r = open_table(elf, &t);
@@ -151,7 +153,8 @@ int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_r
     return 0;
 }
 
-const char *go_function_name(const struct elf *elf, uint64_t address)
+/* For programs without symbols: the table is always there. */
+static const char *name_of(const struct elf *elf, uint64_t address)
 {
     struct table t;
     if (open_table(elf, &t) < 0 || address < t.text)
@@ -170,3 +173,5 @@ const char *go_function_name(const struct elf *elf, uint64_t address)
     uint64_t name = t.names + read_at(&t, record + 4, 4);
     return name < t.size && memchr(t.at + name, 0, t.size - name) ? (const char *)t.at + name : NULL;
 }
+
+const struct row_source row_source_go = {.read = read_rows, .name = name_of};

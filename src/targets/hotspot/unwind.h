@@ -2,8 +2,8 @@
  * its code cache as unwind rows, and the methods (with those inlined into them) at an address of compiled
  * code or in a frame of the interpreter. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_HOTSPOT_H
-#define UNWIND_HOTSPOT_H
+#ifndef TARGETS_HOTSPOT_UNWIND_H
+#define TARGETS_HOTSPOT_UNWIND_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Objects of another process's V8 heap: words, types, strings, functions, scripts. The heap moves and may be
  * torn while it is read: every object is checked by its type before it is believed. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_V8_HEAP_H
-#define UNWIND_V8_HEAP_H
+#ifndef TARGETS_NODE_UNWIND_HEAP_H
+#define TARGETS_NODE_UNWIND_HEAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "base/map.h"
-#include "unwind/v8_layout.h"
+#include "targets/node/unwind_layout.h"
 
 struct v8_heap {
     pid_t pid;

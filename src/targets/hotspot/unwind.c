@@ -13,7 +13,7 @@
  *
  * A machine that lacks one of these, or has other frames in its interpreter, is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/hotspot.h"
+#include "targets/hotspot/unwind.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "symbol/memory.h"
-#include "unwind/hotspot_counters.h"
+#include "targets/hotspot/unwind_counters.h"
 #include "unwind/sampler.h"
 
 enum { BLOBS_LIMIT = 400000, SCOPES_LIMIT = 64 };

@@ -1,8 +1,8 @@
 /* Where a build of V8 keeps what a stack walk needs: read from the v8dbg_* symbols that every Node.js binary
  * carries for post-mortem debuggers, and from tables in the binary that name builtins and bytecodes. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_V8_LAYOUT_H
-#define UNWIND_V8_LAYOUT_H
+#ifndef TARGETS_NODE_UNWIND_LAYOUT_H
+#define TARGETS_NODE_UNWIND_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* CPython 3.9 to 3.13 read from outside: where a process keeps its threads' frames, and what code objects are
  * called. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_PYTHON_H
-#define UNWIND_PYTHON_H
+#ifndef TARGETS_PYTHON_UNWIND_H
+#define TARGETS_PYTHON_UNWIND_H
 
 #include <stdbool.h>
 #include <stdint.h>

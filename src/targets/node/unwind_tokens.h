@@ -1,12 +1,12 @@
 /* The words of one JavaScript function in the order of its source: what bytecodes can be matched with. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_JS_TOKENS_H
-#define UNWIND_JS_TOKENS_H
+#ifndef TARGETS_NODE_UNWIND_TOKENS_H
+#define TARGETS_NODE_UNWIND_TOKENS_H
 
 #include <stdint.h>
 
 #include "base/array.h"
-#include "unwind/v8_heap.h"
+#include "targets/node/unwind_heap.h"
 
 enum js_token_kind { JS_NAME, JS_STRING, JS_NUMBER, JS_REGEXP, JS_LOOP, JS_NEW };
 

@@ -1,6 +1,6 @@
 /* Where a build of V8 keeps things. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/v8_layout.h"
+#include "targets/node/unwind_layout.h"
 
 #include <elf.h>
 #include <errno.h>

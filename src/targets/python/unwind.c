@@ -1,6 +1,6 @@
 /* CPython read from outside. The offsets are those of 64-bit builds, taken from each version's headers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/python.h"
+#include "targets/python/unwind.h"
 
 #include <assert.h>
 #include <elf.h>

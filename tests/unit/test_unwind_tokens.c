@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/js_tokens.h"
+#include "targets/node/unwind_tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>

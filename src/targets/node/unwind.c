@@ -9,7 +9,7 @@
  *
  * Builtins live in the binary (and, mapped a second time, beside the generated code). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/v8.h"
+#include "targets/node/unwind.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 #include "base/array.h"
 #include "symbol/memory.h"
-#include "unwind/v8_position.h"
+#include "targets/node/unwind_position.h"
 
 struct v8 {
     struct native *native;

@@ -7,7 +7,7 @@
  *
  * It is the process's memory: all of it is checked. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/hotspot_counters.h"
+#include "targets/hotspot/unwind_counters.h"
 
 #include <string.h>
 

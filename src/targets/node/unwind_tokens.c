@@ -2,7 +2,7 @@
  * divides or begins a regular expression, is decided by the word before it; which braces are bodies of inner
  * functions, by what stands before them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/js_tokens.h"
+#include "targets/node/unwind_tokens.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* The counters that a Java virtual machine keeps for jstat, read from its memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_HOTSPOT_COUNTERS_H
-#define UNWIND_HOTSPOT_COUNTERS_H
+#ifndef TARGETS_HOTSPOT_UNWIND_COUNTERS_H
+#define TARGETS_HOTSPOT_UNWIND_COUNTERS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "unwind/js_tokens.h"
+#include "targets/node/unwind_tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

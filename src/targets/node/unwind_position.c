@@ -7,7 +7,7 @@
  * then lies at or after the word of the last pair before it. Loops are paired in order, too, when both sides
  * count the same number. A call is put where its callee's name is, as V8 does. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/v8_position.h"
+#include "targets/node/unwind_position.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "symbol/memory.h"
-#include "unwind/js_tokens.h"
-#include "unwind/v8.h"
+#include "targets/node/unwind_tokens.h"
+#include "targets/node/unwind.h"
 
 #define SOURCE_LIMIT    (32u << 20) /* units */
 #define SOURCE_KEPT     (1u << 20)  /* bytes */

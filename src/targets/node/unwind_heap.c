@@ -1,6 +1,6 @@
 /* Objects of another process's V8 heap. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/v8_heap.h"
+#include "targets/node/unwind_heap.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* From an offset into a function's bytecodes to line and column. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_V8_POSITION_H
-#define UNWIND_V8_POSITION_H
+#ifndef TARGETS_NODE_UNWIND_POSITION_H
+#define TARGETS_NODE_UNWIND_POSITION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/sourcemap.h"
-#include "unwind/v8_heap.h"
+#include "targets/node/unwind_heap.h"
 
 enum v8_position;
 

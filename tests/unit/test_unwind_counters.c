@@ -1,6 +1,6 @@
 /* The counters of a Java virtual machine: found by name, and nothing read outside of what is there. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unwind/hotspot_counters.h"
+#include "targets/hotspot/unwind_counters.h"
 
 #include <stddef.h>
 #include <stdlib.h>

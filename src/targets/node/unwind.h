@@ -3,8 +3,8 @@
  * positions. Nothing runs in the process and nothing in it is changed. x86-64, Node.js 16 to 24 without
  * compressed pointers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNWIND_V8_H
-#define UNWIND_V8_H
+#ifndef TARGETS_NODE_UNWIND_H
+#define TARGETS_NODE_UNWIND_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +16,8 @@
 #include "base/problem.h"
 #include "symbol/memory.h"
 #include "unwind/native.h"
-#include "unwind/v8_heap.h"
-#include "unwind/v8_layout.h"
+#include "targets/node/unwind_heap.h"
+#include "targets/node/unwind_layout.h"
 
 #define V8_FRAMES_MAX 192
 

@@ -1,0 +1,192 @@
+/* Java's stacks in profiles: see profile/runtime.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/runtime.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "targets/hotspot/unwind.h"
+
+/* Reading a code cache takes milliseconds: not more often than this, and a tenth of the time at most. */
+#define READ_MIN_NS (10 * NS_PER_MS)
+#define READ_SHARE  10
+
+struct state {
+    struct hotspot *hotspot;
+    uint32_t rows, limit;     /* kept for its code cache, which changes all the time */
+    struct table_range range; /* of them, those that are used */
+    uint64_t read_ns, pause_ns;
+    uint64_t unloaded_ns; /* when it was seen that classes had been unloaded: CLOCK_MONOTONIC */
+};
+
+static int open_hotspot(struct process *p, void **ret_state)
+{
+    struct state *s = calloc(1, sizeof(*s));
+    int r = s ? hotspot_open(p->native, &s->hotspot) : -ENOMEM;
+    if (r < 0)
+        free(s);
+    else
+        *ret_state = s;
+    return r;
+}
+
+static void close_hotspot(void *state)
+{
+    struct state *s = state;
+    hotspot_free(s->hotspot);
+    free(s);
+}
+
+static const char *called(const void *state)
+{
+    return "Java (HotSpot)";
+}
+
+static const char *walked(const void *state)
+{
+    return "Java by HotSpot's code cache, interpreted, compiled and inlined";
+}
+
+static void refresh(void *state)
+{
+    const struct state *s = state;
+    hotspot_refresh(s->hotspot);
+}
+
+static void give_rows(void *state, struct tables *tables)
+{
+    struct state *s = state;
+    tables_give(tables, s->rows, s->limit);
+    s->rows = s->limit = 0;
+}
+
+/* Code is compiled and thrown away all the time: the rows get a place of their own, with room to grow. */
+static void describe(void *state, struct process *p, struct tables *tables, struct sampler_process *d)
+{
+    enum { ROOM = 4096 };
+    struct state *s = state;
+    uint32_t need = (uint32_t)hotspot_row_limit(s->hotspot), more = need + need / 2 + ROOM;
+    uint32_t at = need > s->limit ? tables_take(tables, more) : 0;
+    if (at) {
+        give_rows(s, tables);
+        s->rows = at;
+        s->limit = more;
+    }
+    s->range = (struct table_range){0};
+    if (!s->rows)
+        return;
+    size_t count = hotspot_rows(s->hotspot, tables->rows + s->rows, s->limit);
+    s->range = (struct table_range){.rows_low = s->rows, .rows_high = s->rows + (uint32_t)count};
+    uint64_t low, high;
+    hotspot_range(s->hotspot, &low, &high);
+    d->java_low = low;
+    d->java_high = high;
+}
+
+static bool code_in(void *state, const struct mapping *m, struct runtime_code *ret_code)
+{
+    const struct state *s = state;
+    uint64_t low, high;
+    hotspot_range(s->hotspot, &low, &high);
+    *ret_code = (struct runtime_code){
+        .start = m->start, .end = MIN(m->end, high), .code = CODE_JAVA, .rows = &s->range, .bias = low};
+    return s->rows && m->start >= low && m->start < high;
+}
+
+/* The kernel's rows follow at the next occasion. */
+static bool read_code_cache(struct state *s, struct process *p, uint64_t now_ns)
+{
+    if (now_ns - s->read_ns <= s->pause_ns)
+        return false;
+    hotspot_refresh(s->hotspot);
+    s->read_ns = clock_monotonic_ns();
+    s->pause_ns = MAX(READ_MIN_NS, READ_SHARE * (s->read_ns - now_ns));
+    p->refresh_wanted = true;
+    return true;
+}
+
+static bool put_methods(struct state *s, struct process *p, struct profile *profile, uint64_t pc, bool call,
+                        uint64_t method, struct process_stack *out)
+{
+    struct hotspot_frame frames[32];
+    size_t count = hotspot_name(s->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
+    uint64_t low, high;
+    hotspot_range(s->hotspot, &low, &high);
+    if (!count && pc >= low && pc < high && read_code_cache(s, p, clock_monotonic_ns())) /* compiled since */
+        count = hotspot_name(s->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
+    if (!count && pc >= low && pc < high) {
+        process_put(out, profile_named_frame(profile, "[compiled just now]", FRAME_RUNTIME));
+        return true;
+    }
+    for (size_t i = 0; i < count; i++)
+        process_put(out, profile_named_frame(profile, frames[i].name,
+                                             frames[i].is_method ? FRAME_JAVA : FRAME_RUNTIME));
+    return count > 0;
+}
+
+/* Of words behind the pc, the first is the method. */
+static bool name(void *state, struct process *p, struct profile *profile, uint64_t pc, bool call,
+                 const uint64_t *words, bool lines, struct process_stack *out)
+{
+    return put_methods(state, p, profile, pc, call, words ? words[0] : 0, out);
+}
+
+/* What a sample names may be another's soon, once classes have been unloaded since it was taken. */
+static void forget_unloaded(struct state *s, struct process *p, const struct sampler_sample *sample)
+{
+    if (sample->time_ns >= s->unloaded_ns)
+        return;
+    hotspot_forget_names(s->hotspot);
+    process_forget_names(&p->moving);
+}
+
+static void begin(void *state, struct process *p, const struct sampler_sample *sample, const uint64_t *python,
+                  uint64_t now_ns)
+{
+    struct state *s = state;
+    if (!p->gone && hotspot_unloaded(s->hotspot, now_ns)) {
+        s->unloaded_ns = clock_monotonic_ns();
+        read_code_cache(s, p, s->unloaded_ns);
+    }
+    forget_unloaded(s, p, sample);
+}
+
+static void end(void *state, struct process *p, const struct sampler_sample *sample)
+{
+    forget_unloaded(state, p, sample);
+}
+
+static bool step(void *state, struct process *p, struct profile *profile, const struct stack_copy *copy,
+                 struct registers *r, bool call, struct process_stack *out, enum native_step *ret_step)
+{
+    struct state *s = state;
+    uint64_t low, high, method, pc = r->pc;
+    hotspot_range(s->hotspot, &low, &high);
+    if (pc < low || pc >= high)
+        return false;
+    *ret_step = hotspot_step(s->hotspot, copy, r, call, &method);
+    put_methods(s, p, profile, pc, call, method, out); /* reads the code cache again when the code is new */
+    if (*ret_step == STEP_NO_MODULE)
+        *ret_step = hotspot_step(s->hotspot, copy, r, call, &method);
+    return true;
+}
+
+const struct runtime runtime_hotspot = {.language = FRAME_JAVA,
+                                        .unknown = "Java (a virtual machine that is not known)",
+                                        .generates = true,
+                                        .compiles = true,
+                                        .tag = SAMPLER_JAVA,
+                                        .words = 2,
+                                        .open = open_hotspot,
+                                        .close = close_hotspot,
+                                        .called = called,
+                                        .walked = walked,
+                                        .refresh = refresh,
+                                        .describe = describe,
+                                        .give_rows = give_rows,
+                                        .code_in = code_in,
+                                        .begin = begin,
+                                        .end = end,
+                                        .name = name,
+                                        .step = step};
