@@ -101,6 +101,7 @@ struct process_stack {
     enum profile_frame_kind
         runtime;          /* the first language above native code that was met, else FRAME_NATIVE */
     enum sampler_end end; /* where naming had to stop; END_COMPLETE: it did not */
+    bool passing;         /* a name that was put last is none to be kept: more will be known soon */
 };
 
 /* Names kept for each process: those of its native frames are kept with the files, too. */
@@ -114,8 +115,9 @@ void process_name(struct process *process, struct profile *profile, const struct
                   const uint64_t *user, const uint64_t *python, uint64_t now_ns,
                   struct process_stack *ret_stack);
 
-/* Walks and names a stack from a copy of its top. Sets *ret_end to why it ended. */
-void process_walk(struct process *process, struct profile *profile, const struct registers *registers,
-                  const struct stack_copy *copy, struct process_stack *ret_stack, enum sampler_end *ret_end);
+/* Walks and names a stack from a copy of its top, which the sample is. Sets *ret_end to why it ended. */
+void process_walk(struct process *process, struct profile *profile, const struct sampler_sample *sample,
+                  uint64_t now_ns, const struct registers *registers, const struct stack_copy *copy,
+                  struct process_stack *ret_stack, enum sampler_end *ret_end);
 
 #endif

@@ -221,12 +221,17 @@ static void name_frame(struct process *p, struct profile *profile, const uint64_
         return;
     }
     size_t before = out->count;
+    out->passing = false;
     if (runtime && p->runtimes[place].state)
         runtime->name(p->runtimes[place].state, p, profile, pc, call, words + 1, lines, out);
     else
         name_native(p, profile, pc, call, lines, out);
     if (!known)
         return;
+    if (out->passing) {
+        map_remove(&names->places, map_hash(identity, sizeof(identity)));
+        return;
+    }
     *known = (uint64_t)names->frames.count << 8 | MIN(out->count - before, 255u);
     for (size_t i = before; i < out->count; i++)
         if (array_add(&names->frames, out->frames[i]) < 0)
@@ -246,6 +251,21 @@ static const struct runtime *interpreter_at(const struct process *p, uint64_t wo
     return NULL;
 }
 
+static void begin_runtimes(struct process *p, const struct sampler_sample *sample, const uint64_t *python,
+                           uint64_t now_ns)
+{
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (p->runtimes[i].state && RUNTIMES[i]->begin)
+            RUNTIMES[i]->begin(p->runtimes[i].state, p, sample, python, now_ns);
+}
+
+static void end_runtimes(struct process *p)
+{
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (p->runtimes[i].state && RUNTIMES[i]->end)
+            RUNTIMES[i]->end(p->runtimes[i].state, p);
+}
+
 void process_name(struct process *p, struct profile *profile, const struct sampler_sample *sample,
                   const uint64_t *user, const uint64_t *python, uint64_t now_ns,
                   struct process_stack *ret_stack)
@@ -260,9 +280,7 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
         p->moving_ns = now_ns;
     }
     p->names_of = profile->serial;
-    for (size_t i = 0; RUNTIMES[i]; i++)
-        if (p->runtimes[i].state && RUNTIMES[i]->begin)
-            RUNTIMES[i]->begin(p->runtimes[i].state, p, sample, python, now_ns);
+    begin_runtimes(p, sample, python, now_ns);
     ret_stack->runtime = FRAME_NATIVE;
     ret_stack->end = END_COMPLETE;
     for (uint32_t i = 0; i < sample->user_words;) {
@@ -285,17 +303,13 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
     }
     if (ret_stack->runtime == FRAME_NATIVE)
         ret_stack->runtime = main_runtime(p);
-    for (size_t i = 0; RUNTIMES[i]; i++) {
-        if (!p->runtimes[i].state)
-            continue;
-        /* Interpreted frames that no native frame stands for (the native walk ended early) are better than
-         * none. */
-        while (RUNTIMES[i]->put_interpreted &&
+    /* Interpreted frames that no native frame stands for (the native walk ended early) are better than none.
+     */
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        while (p->runtimes[i].state && RUNTIMES[i]->put_interpreted &&
                RUNTIMES[i]->put_interpreted(p->runtimes[i].state, p, profile, ret_stack))
             ;
-        if (RUNTIMES[i]->end)
-            RUNTIMES[i]->end(p->runtimes[i].state, p, sample);
-    }
+    end_runtimes(p);
 }
 
 static enum native_step step_and_name(struct process *p, struct profile *profile,
@@ -311,8 +325,9 @@ static enum native_step step_and_name(struct process *p, struct profile *profile
     return native_step(p->native, copy, r, call);
 }
 
-void process_walk(struct process *p, struct profile *profile, const struct registers *registers,
-                  const struct stack_copy *copy, struct process_stack *ret_stack, enum sampler_end *ret_end)
+static void walk_copy(struct process *p, struct profile *profile, const struct registers *registers,
+                      const struct stack_copy *copy, struct process_stack *ret_stack,
+                      enum sampler_end *ret_end)
 {
     bool lines = p->shared->lines;
     ret_stack->runtime = main_runtime(p);
@@ -341,4 +356,13 @@ void process_walk(struct process *p, struct profile *profile, const struct regis
         }
     }
     *ret_end = END_DEPTH;
+}
+
+void process_walk(struct process *p, struct profile *profile, const struct sampler_sample *sample,
+                  uint64_t now_ns, const struct registers *registers, const struct stack_copy *copy,
+                  struct process_stack *ret_stack, enum sampler_end *ret_end)
+{
+    begin_runtimes(p, sample, NULL, now_ns);
+    walk_copy(p, profile, registers, copy, ret_stack, ret_end);
+    end_runtimes(p);
 }

@@ -42,12 +42,13 @@ struct runtime {
     void (*give_rows)(void *state, struct tables *tables);
     bool (*code_in)(void *state, const struct mapping *mapping, struct runtime_code *ret_code);
 
-    /* Around the naming of a sample; python: its words of that kind. */
+    /* Around the naming of a sample; python: its words of that kind, NULL for a copied stack. */
     void (*begin)(void *state, struct process *process, const struct sampler_sample *sample,
                   const uint64_t *python, uint64_t now_ns);
-    void (*end)(void *state, struct process *process, const struct sampler_sample *sample);
+    void (*end)(void *state, struct process *process);
     /* Names the code at pc, inlined functions first. words: those behind the pc; NULL: it is a frame without
-     * a tag, in code of no file. False: it is not this runtime's. */
+     * a tag, in code of no file. False: it is not this runtime's. out->passing is set where a name is not to
+     * be kept. */
     bool (*name)(void *state, struct process *process, struct profile *profile, uint64_t pc, bool call,
                  const uint64_t *words, bool lines, struct process_stack *out);
     /* Interpreters: is it their function, whose place the interpreted ones take? Puts those of one run of it;

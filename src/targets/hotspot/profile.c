@@ -18,6 +18,8 @@ struct state {
     struct table_range range; /* of them, those that are used */
     uint64_t read_ns, pause_ns;
     uint64_t unloaded_ns; /* when it was seen that classes had been unloaded: CLOCK_MONOTONIC */
+    bool code_left;       /* and their code may have left since the code cache was read */
+    bool passing;         /* what the present sample names may be another's soon */
 };
 
 static int open_hotspot(struct process *p, void **ret_state)
@@ -117,6 +119,7 @@ static bool put_methods(struct state *s, struct process *p, struct profile *prof
         count = hotspot_name(s->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
     if (!count && pc >= low && pc < high) {
         process_put(out, profile_named_frame(profile, "[compiled just now]", FRAME_RUNTIME));
+        out->passing = true; /* its name is known when the code cache is read again */
         return true;
     }
     for (size_t i = 0; i < count; i++)
@@ -132,29 +135,34 @@ static bool name(void *state, struct process *p, struct profile *profile, uint64
     return put_methods(state, p, profile, pc, call, words ? words[0] : 0, out);
 }
 
-/* What a sample names may be another's soon, once classes have been unloaded since it was taken. */
-static void forget_unloaded(struct state *s, struct process *p, const struct sampler_sample *sample)
+static void forget_names(const struct state *s, struct process *p)
 {
-    if (sample->time_ns >= s->unloaded_ns)
-        return;
     hotspot_forget_names(s->hotspot);
     process_forget_names(&p->moving);
 }
 
+/* What a sample of before classes were unloaded names may be another's soon: then its names are read now and
+ * not kept. */
 static void begin(void *state, struct process *p, const struct sampler_sample *sample, const uint64_t *python,
                   uint64_t now_ns)
 {
     struct state *s = state;
     if (!p->gone && hotspot_unloaded(s->hotspot, now_ns)) {
         s->unloaded_ns = clock_monotonic_ns();
-        read_code_cache(s, p, s->unloaded_ns);
+        s->code_left = true;
     }
-    forget_unloaded(s, p, sample);
+    if (s->code_left && !p->gone && read_code_cache(s, p, clock_monotonic_ns()))
+        s->code_left = false;
+    s->passing = sample->time_ns < s->unloaded_ns;
+    if (s->passing)
+        forget_names(s, p);
 }
 
-static void end(void *state, struct process *p, const struct sampler_sample *sample)
+static void end(void *state, struct process *p)
 {
-    forget_unloaded(state, p, sample);
+    const struct state *s = state;
+    if (s->passing)
+        forget_names(s, p);
 }
 
 static bool step(void *state, struct process *p, struct profile *profile, const struct stack_copy *copy,

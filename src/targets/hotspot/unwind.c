@@ -120,6 +120,7 @@ struct blob {
     uint64_t start, end; /* of its code */
     uint64_t blob;       /* the CodeBlob */
     uint64_t method;     /* of a compiled method, read with the blob */
+    uint32_t length;     /* of its block, in segments */
     int32_t frame_words; /* size of its frames, with the return address; 0 or less: by frame pointer */
     uint8_t pushed,
         body; /* offsets at which half of the frame is set up, and all of it; 0: there from the start */
@@ -153,7 +154,9 @@ struct hotspot {
     struct map method_names; /* Method -> index in names */
     ARRAY(char *) names;
     uint64_t counter, unloaded; /* where unloaded classes are counted (0: not found), and how many were */
-    uint64_t asked_ns;          /* when that was looked for, or names were forgotten for want of it */
+    uint64_t asked_ns;          /* when names were forgotten for want of it */
+    uint64_t looked_ns;         /* when it was looked for last, and how often it was */
+    unsigned looks;
 };
 
 /* ---- reading ---- */
@@ -424,11 +427,11 @@ static bool read_name(struct hotspot *h, uint64_t address, struct blob *blob)
     return true;
 }
 
-/* The blob at an address, in a block of so many bytes. */
-static void read_blob(struct hotspot *h, uint64_t at, uint64_t size)
+/* The blob at an address, in a block of so many segments and bytes. */
+static void read_blob(struct hotspot *h, uint64_t at, uint64_t length, uint64_t size)
 {
     enum { BLOB_BYTES = 512, PROLOGUE_BYTES = 128 };
-    struct blob blob = {.blob = at};
+    struct blob blob = {.blob = at, .length = (uint32_t)length};
     size = MIN(size, BLOB_BYTES);
     const uint8_t *bytes = peek(h, at, size);
     if (!bytes)
@@ -470,7 +473,7 @@ static void read_heap(struct hotspot *h, uint64_t heap)
         if (!length || length > (high - at) >> shift)
             return;
         if (take(h, header, h->block_size, BLOCK_USED))
-            read_blob(h, at + h->block_size, (length << shift) - h->block_size);
+            read_blob(h, at + h->block_size, length, (length << shift) - h->block_size);
         at += length << shift;
     }
 }
@@ -574,6 +577,19 @@ static const struct blob *blob_at(const struct hotspot *h, uint64_t address)
             high = middle;
     }
     return low && address < h->blobs.at[low - 1].end ? &h->blobs.at[low - 1] : NULL;
+}
+
+/* Whether the code that was read is there still. What a method's code leaves is a free block whose end goes
+ * to other code, while all that was read of it stays as it was but for the block's head. Of a process that
+ * cannot be read any more, what was read last is what was there. */
+static bool is_there(const struct hotspot *h, const struct blob *b)
+{
+    uint8_t head[64];
+    if (memory_read(h->pid, b->blob - h->block_size, head, h->block_size) < 0)
+        return true;
+    return take(h, head, h->block_size, BLOCK_USED) &&
+           (uint32_t)take(h, head, h->block_size, BLOCK_LENGTH) == b->length &&
+           (uint64_t)field_at(h, b->blob, CODE_METHOD) == b->method;
 }
 
 /* ---- stepping on a copy: the same as the kernel's half does on the stack itself ---- */
@@ -704,18 +720,29 @@ static void drop_instance(char *class)
         at[28] = '\0';
 }
 
+/* The machine makes its counters while it starts, and is sampled already then: until that is over a look that
+ * finds none says nothing of the next moment, in which classes may be unloaded. */
+static void find_counter(struct hotspot *h, uint64_t now_ns)
+{
+    enum { LOOKS_AT_START = 500 };
+    uint64_t pause_ns = h->looks < LOOKS_AT_START ? 10 * NS_PER_MS : NS_PER_S;
+    if (h->counter || !h->has[COUNTERS] || now_ns - h->looked_ns < pause_ns)
+        return;
+    uint64_t start = word(h, h->fields[COUNTERS]);
+    uint8_t *bytes = start ? malloc(COUNTERS_BYTES) : NULL;
+    ssize_t size = bytes ? memory_read_some(h->pid, start, bytes, COUNTERS_BYTES) : 0;
+    size_t at = size > 0 ? hotspot_counter(bytes, (size_t)size, "java.cls.unloadedClasses") : 0;
+    h->counter = at ? start + at : 0;
+    h->looked_ns = now_ns;
+    h->looks++;
+    free(bytes);
+}
+
 /* Where classes are unloaded and others loaded, the memory of their methods is used again. */
 bool hotspot_unloaded(struct hotspot *h, uint64_t now_ns)
 {
     bool due = now_ns - h->asked_ns >= NS_PER_S;
-    if (!h->counter && due && h->has[COUNTERS]) {
-        uint8_t *bytes = malloc(COUNTERS_BYTES);
-        uint64_t start = word(h, h->fields[COUNTERS]);
-        ssize_t size = bytes && start ? memory_read_some(h->pid, start, bytes, COUNTERS_BYTES) : 0;
-        size_t at = size > 0 ? hotspot_counter(bytes, (size_t)size, "java.cls.unloadedClasses") : 0;
-        h->counter = at ? start + at : 0;
-        free(bytes);
-    }
+    find_counter(h, now_ns);
     uint64_t unloaded = h->counter ? word(h, h->counter) : 0;
     bool changed = h->counter ? unloaded != h->unloaded : due;
     if (due)
@@ -865,7 +892,7 @@ size_t hotspot_name(struct hotspot *h, uint64_t pc, bool call, uint64_t method, 
         return count;
     }
     const struct blob *b = blob_at(h, pc - call);
-    if (!b)
+    if (!b || (b->kind == BLOB_METHOD && !is_there(h, b)))
         return 0;
     if (b->kind == BLOB_METHOD) {
         count = name_scopes(h, b, pc, frames, limit);

@@ -58,7 +58,7 @@ static void begin(void *state, struct process *p, const struct sampler_sample *s
 {
     struct state *s = state;
     s->words = python;
-    s->count = MIN(sample->python_words / 3, SAMPLER_PYTHON);
+    s->count = python ? MIN(sample->python_words / 3, SAMPLER_PYTHON) : 0;
     s->next = 0;
     if (s->count)
         python_codes(&s->python, p->pid, python, 3, s->count, s->codes);
