@@ -150,8 +150,10 @@ static int end_with_one_deadline(void)
         return 6;
     if (aside_deadline_ns(60 * NS_PER_S) != deadline_ns)
         return 4;
-    /* What still works does so after it, too. */
-    return aside_share(double_it, &errand) == 0 ? 0 : 5;
+    /* What still works does so after it, too: as soon as it gets a CPU within that time. */
+    for (int i = 0; i < 20 && (r = aside_share(double_it, &errand)) == -EINTR; i++)
+        ;
+    return r == 0 ? 0 : 5;
 }
 
 static void test_one_deadline_for_all(void **state)

@@ -33,6 +33,14 @@ static void work(int orders, int answers)
     _exit(0);
 }
 
+/* Until it waits for an order: from then on it uses no CPU before one comes. */
+static void await_sleep(void)
+{
+    struct proc_stat stat;
+    while (proc_read_stat(program.proc, 0, &stat) == 0 && stat.state != 'S')
+        usleep(1000);
+}
+
 static int set_up(void **state)
 {
     int orders[2], answers[2];
@@ -53,6 +61,7 @@ static int set_up(void **state)
     session.listener = dup(answers[0]); /* anything to wait for */
     if (worker.pid < 0 || proc_open(worker.pid, &program.proc) < 0 || session_news_begin(&session) < 0)
         return -1;
+    await_sleep();
     return session_add_program(&session, &program);
 }
 
@@ -69,8 +78,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Looks at the program at intervals until it is quiet; how often. The process may still be on its way to its
- * pipe at first. */
+/* Looks at the program at intervals until it is quiet; how often. */
 static int look_until_quiet(void)
 {
     int looks = 0;
@@ -87,6 +95,7 @@ static void have_it_work(void)
     char byte = 0;
     assert_int_equal(write(worker.orders, &byte, 1), 1);
     assert_int_equal(read(worker.answers, &byte, 1), 1);
+    await_sleep();
 }
 
 static void who_does_nothing_is_quiet_and_who_works_is_not(void **state)
