@@ -48,6 +48,8 @@ struct broker {
     ARRAY(struct worker *) workers;
     char *bytes;           /* BROKER_BYTES_MAX, of a message */
     uint64_t ended_cpu_ns; /* of workers that have ended */
+    void (*meanwhile)(void *context);
+    void *context;
 };
 
 /* ---- questions ---- */
@@ -182,8 +184,15 @@ static void forget_worker(struct broker *broker, struct worker *worker)
     worker_end(worker);
 }
 
+void broker_while_waiting(struct broker *broker, void (*meanwhile)(void *context), void *context)
+{
+    broker->meanwhile = meanwhile;
+    broker->context = context;
+}
+
 /* Waits for a message of a worker. */
-static int await(const struct worker *worker, uint64_t deadline_ns, bool (*is_ending)(void))
+static int await(const struct broker *broker, const struct worker *worker, uint64_t deadline_ns,
+                 bool (*is_ending)(void))
 {
     for (;;) {
         struct pollfd wait = {.fd = worker->socket, .events = POLLIN};
@@ -194,6 +203,8 @@ static int await(const struct worker *worker, uint64_t deadline_ns, bool (*is_en
             return -errno;
         if (is_ending && is_ending())
             return -EINTR;
+        if (broker->meanwhile)
+            broker->meanwhile(broker->context);
         if (clock_monotonic_ns() > deadline_ns)
             return -ETIMEDOUT;
     }
@@ -219,7 +230,7 @@ static void take_words(struct problem *problem, const char *bytes, size_t length
 static int meet(struct broker *broker, struct worker *worker, struct problem *problem)
 {
     struct broker_head head;
-    int r = await(worker, in_ms(WORK_MAX_MS), NULL);
+    int r = await(broker, worker, in_ms(WORK_MAX_MS), NULL);
     ptrdiff_t n = r < 0 ? r : broker_receive(worker->socket, &head, broker->bytes, BROKER_BYTES_MAX, NULL);
     if (n < 0 || head.verb != BROKER_RESULT)
         return problem_set(problem, -EPIPE, "a worker ended before it began");
@@ -311,7 +322,7 @@ static int serve(struct broker *broker, struct worker *worker, pid_t target, boo
     uint64_t deadline_ns = in_ms(WORK_MAX_MS);
     for (unsigned questions = 0; questions < QUESTIONS_MAX; questions++) {
         struct broker_head head;
-        int r = await(worker, deadline_ns, is_ending);
+        int r = await(broker, worker, deadline_ns, is_ending);
         ptrdiff_t n =
             r < 0 ? r : broker_receive(worker->socket, &head, broker->bytes, BROKER_BYTES_MAX, NULL);
         if (n < 0)

@@ -135,6 +135,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
     if (r >= 0)
         r = broker_new(&plan_worker, &session->plans, problem);
     if (r >= 0)
+        broker_while_waiting(session->plans, session_tell_guests_to_wait, session);
+    if (r >= 0)
         r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
     if (r >= 0)
         r = session_kernel_begin(session);

@@ -96,6 +96,7 @@ struct session {
     ARRAY(struct program *) programs;
     struct ended ended;         /* those of before */
     ARRAY(struct guest) guests; /* in the order in which they came */
+    struct guest *admitted;     /* whose turn it is; NULL: nobody's */
     ARRAY(struct newcomer) newcomers;
     uint64_t followed_ns;
     struct untraced untraced; /* programs that came and were not traced */
@@ -129,6 +130,10 @@ void session_welcome(struct session *session);
 
 /* The next of them have their turns: each program is patched and added, or told to leave. */
 void session_admit(struct session *session, uint64_t now_ns);
+
+/* Tells those who wait for their turn, and whose turn it is, to go on waiting, while a worker (slowly) reads
+ * the files of a program. context: the session. */
+void session_tell_guests_to_wait(void *context);
 
 /* Those that have come have no turn any more. */
 void session_dismiss(struct session *session);

@@ -25,7 +25,8 @@
 enum {
     ANSWER_MS = 2000,
     STILL_THERE_MS = 1000,
-    TURNS_MS = 2 /* at a time; the rings are drained between */
+    SLOW_FILES_MS = 15000, /* nobody waits for longer while files are read */
+    TURNS_MS = 2           /* at a time; the rings are drained between */
 };
 
 static int receive_hello(int socket, struct sonde_message *ret_hello)
@@ -337,12 +338,13 @@ void session_welcome(struct session *session)
         ;
 }
 
-static void remove_guest(struct session *session, struct guest *guest)
+static struct guest take_out(struct session *session, struct guest *guest)
 {
-    guest_done(guest);
+    struct guest taken = *guest;
     memmove(guest, guest + 1,
             (size_t)(session->guests.at + session->guests.count - guest - 1) * sizeof(*guest));
     session->guests.count--;
+    return taken;
 }
 
 /* How many wait. */
@@ -390,22 +392,49 @@ static void hear(struct session *session, uint64_t now_ns)
     session->guests.count = kept;
 }
 
-static void give_turn(struct session *session, struct guest *guest)
+/* A probe that hears nothing for some seconds goes on without us. */
+static void tell_to_wait(struct guest *guest, uint64_t now_ns)
+{
+    const struct sonde_message wait = {.verb = SONDE_WAIT};
+    if (now_ns - guest->told_ns <= STILL_THERE_MS * NS_PER_MS)
+        return;
+    guest->told_ns = now_ns;
+    (void)send(guest->socket, &wait, sizeof(wait), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void session_tell_guests_to_wait(void *context)
+{
+    struct session *session = context;
+    if (!session->admitted)
+        return;
+    session_welcome(session); /* who comes now waits, too */
+    const uint64_t now_ns = clock_monotonic_ns(), longest_ns = SLOW_FILES_MS * NS_PER_MS;
+    if (now_ns - session->admitted->since_ns < longest_ns)
+        tell_to_wait(session->admitted, now_ns);
+    array_foreach (&session->guests, guest)
+        if (now_ns - guest->since_ns < longest_ns)
+            tell_to_wait(guest, now_ns);
+}
+
+static void give_turn(struct session *session, struct guest *next)
 {
     struct problem problem = {0};
-    if (has_left(guest)) {
-        turn_away(session, guest, GAVE_UP);
+    struct guest guest = take_out(session, next);
+    if (has_left(&guest)) {
+        turn_away(session, &guest, GAVE_UP);
     } else {
-        int r = admit(session, guest, &problem);
+        session->admitted = &guest;
+        int r = admit(session, &guest, &problem);
+        session->admitted = NULL;
         if (r == -ENOTSUP) /* it uses libuv, but is not Node: passed over without a note */
-            (void)send_verb(guest, SONDE_LEAVE);
+            (void)send_verb(&guest, SONDE_LEAVE);
         else if (r < 0)
-            turn_away(session, guest, problem.what[0] ? problem.what : strerror(-r));
+            turn_away(session, &guest, problem.what[0] ? problem.what : strerror(-r));
         else
-            (void)send_verb(guest, SONDE_GO);
+            (void)send_verb(&guest, SONDE_GO);
     }
     session->manifest_wanted = true;
-    remove_guest(session, guest);
+    guest_done(&guest);
 }
 
 /* NULL: nobody is next. */
@@ -427,7 +456,6 @@ static uint64_t own_cpu_ns(void)
 
 void session_admit(struct session *session, uint64_t now_ns)
 {
-    const struct sonde_message wait = {.verb = SONDE_WAIT};
     const uint64_t end_ns = own_cpu_ns() + TURNS_MS * NS_PER_MS;
     hear(session, now_ns);
     /* Who has waited longest; then forked children, with whom it takes a fraction of a millisecond. */
@@ -438,10 +466,7 @@ void session_admit(struct session *session, uint64_t now_ns)
     }
     now_ns = clock_monotonic_ns();
     array_foreach (&session->guests, g)
-        if (now_ns - g->told_ns > STILL_THERE_MS * NS_PER_MS) {
-            g->told_ns = now_ns;
-            (void)send(g->socket, &wait, sizeof(wait), MSG_NOSIGNAL | MSG_DONTWAIT);
-        }
+        tell_to_wait(g, now_ns);
 }
 
 void session_dismiss(struct session *session)

@@ -90,6 +90,13 @@ test('a worker that asks for files of another process gets none', { skip }, asyn
     assert.ok(isAlive(pid) && !sonde.over);
 });
 
+test('a worker that reads the files of a slow disk: the program waits for it, and is traced', { skip }, async (t) => {
+    const { sonde, lying, pid } = await lieAboutRedis(t, 'late');
+    assert.match(lying.stdout, /lied/);
+    assert.doesNotMatch(sonde.stderr, /untraced/);
+    assert.throws(() => assertCodeIsAsInItsFiles(pid), /redis-.* at/);
+});
+
 test('without a lie it is traced', { skip }, async (t) => {
     const { sonde, pid } = await lieAboutRedis(t, 'nothing');
     assert.doesNotMatch(sonde.stderr, /untraced/);

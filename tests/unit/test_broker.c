@@ -301,6 +301,36 @@ static void one_that_breaks_the_rules(void **state)
     broker_free(broker);
 }
 
+/* ---- what else there is to do ---- */
+
+static unsigned looks;
+
+static void look(void *context)
+{
+    ++*(unsigned *)context;
+}
+
+static bool after_some_looks(void)
+{
+    return looks > 2;
+}
+
+static void others_are_served_while_a_worker_works(void **state)
+{
+    struct broker *broker;
+    void *result = NULL;
+    size_t length;
+    assert_int_equal(broker_new(&rude, &broker, NULL), 0);
+    pid_t target = sleeper(0);
+    looks = 0;
+    broker_while_waiting(broker, look, &looks);
+    assert_int_equal(broker_work(broker, held(target), "e", 1, after_some_looks, &result, &length, NULL),
+                     -EINTR);
+    assert_int_equal(looks, 3);
+    end(target);
+    broker_free(broker);
+}
+
 /* ---- domains of trust ---- */
 
 static int say_who(void *context, pid_t target, const void *bytes, size_t length, void **ret_result,
@@ -356,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_was_taken_over),
         cmocka_unit_test(one_that_breaks_the_rules),
+        cmocka_unit_test(others_are_served_while_a_worker_works),
         cmocka_unit_test(users_have_workers_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Has the worker that parses files of programs lie, as it would if one of those files had taken it over:
- * changes what it says on its way to sonde. lying_worker LIE SPAWNER...   SPAWNER: the processes that workers
- * are forked from. Prints "ready", then "lied" for each plan or question that was changed. */
+ * changes what it says on its way to sonde, or only delays it (late). lying_worker LIE SPAWNER...   SPAWNER:
+ * the processes that workers are forked from. Prints "ready", then "lied" for each plan or question that was
+ * changed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +19,8 @@
 
 #include "attach/plan.h"
 #include "broker/protocol.h"
+
+enum { LATE_S = 7 }; /* a probe that hears nothing waits for 5 s */
 
 static const char *lie;
 
@@ -87,7 +90,10 @@ static void change_message(pid_t pid, uint64_t address)
                parts[1].iov_len >= sizeof(struct plan_head) && parts[1].iov_len <= sizeof(bytes) &&
                copy(pid, (uintptr_t)parts[1].iov_base, bytes, parts[1].iov_len, false)) {
         struct plan_head *plan = (void *)bytes;
-        if (plan->kind) {
+        if (lies("late")) {
+            sleep(LATE_S);
+            changed = true;
+        } else if (plan->kind) {
             change_plan(plan);
             changed = copy(pid, (uintptr_t)parts[1].iov_base, bytes, parts[1].iov_len, true);
         }
