@@ -5,15 +5,14 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { chromium } from 'playwright-core';
 import { createRequire } from 'node:module';
-import { documentsOf, eventually, finish, isRoot, SONDE, start, temporary } from './helper.mjs';
+import { BROWSER, openBrowser } from './browser.mjs';
+import { documentsOf, eventually, finish, SONDE, start, temporary } from './helper.mjs';
 import { makeRollout } from './rollouts.mjs';
 import { diskRequests, post } from './spans.mjs';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
-const BROWSER = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find((file) => fs.existsSync(file));
 const skip = BROWSER ? false : 'chromium is not installed';
 
 // The story: version 42 creates disks one after another on generation 7.
@@ -30,7 +29,7 @@ async function evidence(t) {
 }
 
 async function launch(t) {
-    const browser = await chromium.launch({ executablePath: BROWSER, args: isRoot ? ['--no-sandbox'] : [] });
+    const browser = await openBrowser();
     t.after(() => browser.close());
     return browser;
 }

@@ -15,6 +15,8 @@ export const SHOP = path.join(root, 'examples', 'shop', 'shop.js');
 export const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
 export const versionOf = (node) => execFileSync(node, ['--version']).toString().trim();
 export const isRoot = process.getuid() === 0;
+// How long something is waited for that must come: on a slow machine, with nothing in its caches, too.
+export const PATIENCE_MS = 120_000;
 
 // A folder of the test's own, removed at its end.
 export function temporary(t) {
@@ -92,7 +94,7 @@ export class Running {
     }
 
     // The first match of pattern in a stream, as soon as it is there.
-    until(pattern, { stream = 'stderr', timeoutMs = 60_000 } = {}) {
+    until(pattern, { stream = 'stderr', timeoutMs = PATIENCE_MS } = {}) {
         return new Promise((resolve, reject) => {
             const check = () => {
                 const match = pattern.exec(this[stream]);
@@ -163,7 +165,7 @@ export function childNamed(pid, text) {
     });
 }
 
-export async function eventually(what, condition, timeoutMs = 30_000) {
+export async function eventually(what, condition, timeoutMs = PATIENCE_MS) {
     const end = Date.now() + timeoutMs;
     for (;;) {
         const value = await condition();

@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
-import { chromium } from 'playwright-core';
+import { BROWSER, openBrowser } from './browser.mjs';
 import { eventually } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
@@ -22,7 +22,6 @@ const missing = ['g++', 'javac', '/usr/bin/python3', 'node'].filter((p) => !have
     .concat(['jetty9-server', 'servlet-api', 'h2'].filter((j) => !fs.existsSync(`/usr/share/java/${j}.jar`)))
     .concat(spawnSync('/usr/bin/python3', ['-c', 'import numpy']).status === 0 ? [] : ['python3-numpy']);
 const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : missing.length ? `needs ${missing.join(', ')}` : false;
-const browser = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find((file) => fs.existsSync(file));
 const page = path.join(folder, 'mixed.html');
 
 test('every language of a mixed load is named, from one command', { skip }, () => {
@@ -36,8 +35,8 @@ test('every language of a mixed load is named, from one command', { skip }, () =
         assert.ok(data.includes(name), `${name} is not in the page`);
 });
 
-test('the page in a browser', { skip: skip || (!browser && 'needs chromium') }, async (t) => {
-    const chrome = await chromium.launch({ executablePath: browser, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
+test('the page in a browser', { skip: skip || (!BROWSER && 'needs chromium') }, async (t) => {
+    const chrome = await openBrowser();
     t.after(() => chrome.close());
     const tab = await chrome.newPage({ viewport: { width: 1200, height: 700 }, bypassCSP: true }), trouble = [], loaded = [];
     tab.on('pageerror', (error) => trouble.push(String(error)));
@@ -53,7 +52,7 @@ test('the page in a browser', { skip: skip || (!browser && 'needs chromium') }, 
     const share = parseFloat(await tab.textContent('.filters [role=status]'));
     assert.ok(share > 0 && share < 100, `${share} % matched`);
     await tab.keyboard.press('Enter');
-    assert.equal(state().get('q'), 'Pricer::simulate');
+    await eventually('what was searched for', () => state().get('q') === 'Pricer::simulate');
     // Into the heaviest callee, twice, and back once.
     const trail = () => tab.$$eval('.trail button', (all) => all.map((b) => b.textContent));
     await tab.keyboard.press('ArrowDown');
@@ -68,18 +67,18 @@ test('the page in a browser', { skip: skip || (!browser && 'needs chromium') }, 
     // Callers and callees, flame, everything again.
     await tab.keyboard.press('c');
     await tab.waitForSelector('h2:has-text("Who calls")');
-    assert.equal(state().get('mode'), 'sandwich');
+    await eventually('the mode', () => state().get('mode') === 'sandwich');
     await tab.keyboard.press('i');
     await eventually('an icicle', () => state().get('mode') === 'icicle');
     await tab.keyboard.press('Escape'); // of everything, not of what is zoomed into
     await eventually('everything', () => state().get('z') === null);
-    assert.equal(state().get('q'), null);
+    await eventually('no search', () => state().get('q') === null);
     const rows = await tab.$$eval('.functions tbody tr', (list) => list.map((r) => r.textContent));
     assert.ok(rows.length > 20);
     const name = await tab.textContent('.functions tbody tr:nth-child(3) .fn');
     await tab.click('.functions tbody tr:nth-child(3) .fn');
     await eventually('its callers', () => state().get('mode') === 'sandwich');
-    assert.equal(state().get('f'), name);
+    await eventually('that function', () => state().get('f') === name);
     await tab.keyboard.press('Escape');
     // A click zooms; the state is in the address, so that it can be sent to somebody.
     await painted();
@@ -93,12 +92,12 @@ test('the page in a browser', { skip: skip || (!browser && 'needs chromium') }, 
     assert.deepEqual(loaded.filter((url) => url !== 'data:,'), [`file://${page}`], 'it needs nothing else');
 });
 
-test('stacks of 6,000 calls in the page', { skip: !browser && 'needs chromium' }, async (t) => {
+test('stacks of 6,000 calls in the page', { skip: !BROWSER && 'needs chromium' }, async (t) => {
     const file = path.join(folder, 'deep.folded'), deep = path.join(folder, 'deep.html');
     const stack = (name, depth) => Array.from({ length: depth }, (_, i) => `${name}${i}`).join(';');
     fs.writeFileSync(file, `${stack('deep', 6000)} 300\n${stack('flat', 3)} 100\n`);
     assert.equal(spawnSync(sonde, ['profile', '--merge', '-o', deep, file]).status, 0);
-    const chrome = await chromium.launch({ executablePath: browser, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
+    const chrome = await openBrowser();
     t.after(() => chrome.close());
     const tab = await chrome.newPage({ viewport: { width: 1200, height: 700 }, bypassCSP: true }), trouble = [];
     tab.on('pageerror', (error) => trouble.push(String(error)));

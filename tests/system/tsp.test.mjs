@@ -9,8 +9,8 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { createRequire } from 'node:module';
-import { chromium } from 'playwright-core';
-import { eventually, isRoot, root, SONDE, start } from './helper.mjs';
+import { BROWSER, openBrowser } from './browser.mjs';
+import { eventually, root, SONDE, start } from './helper.mjs';
 import { faults } from './tsp-schema.mjs';
 
 const require = createRequire(import.meta.url);
@@ -18,7 +18,6 @@ const { HttpTspClient } = require('tsp-typescript-client/lib/protocol/http-tsp-c
 const { RestClient } = require('tsp-typescript-client/lib/protocol/rest-client');
 const { QueryHelper } = require('tsp-typescript-client/lib/models/query/query-helper');
 const { Query } = require('tsp-typescript-client/lib/models/query/query');
-const BROWSER = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find((file) => fs.existsSync(file));
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-tsp-')), recording = path.join(folder, 'shop');
 const STATES = 'sonde.states', COUNTS = 'sonde.counts', SHARES = 'sonde.shares', REQUESTS = 'sonde.requests';
 
@@ -355,7 +354,7 @@ test("a viewer's chart on a page of another origin draws our states", { skip: BR
     });
     await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve));
     t.after(() => other.close());
-    const browser = await chromium.launch({ executablePath: BROWSER, args: isRoot ? ['--no-sandbox'] : [] });
+    const browser = await openBrowser();
     t.after(() => browser.close());
     const page = await browser.newPage(), trouble = [];
     page.on('pageerror', (error) => trouble.push(String(error)));
