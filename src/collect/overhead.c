@@ -121,12 +121,6 @@ static uint64_t families_on(const struct session *session)
     return on | probe << SONDE_FAMILY_COUNT;
 }
 
-void session_apply_families_to(const struct session *session, struct program_thread *thread)
-{
-    if (thread->ring)
-        ring_switch_off(thread->ring, session->families_off);
-}
-
 void session_apply_families(struct session *session)
 {
     array_foreach (&session->programs, p)
@@ -317,4 +311,24 @@ void session_add_dropped(const struct session *session, json_t *missing)
             missing,
             json_pack("{s:s, s:s, s:s}", "what", session->steps[i].what, "why", session->steps[i].why,
                       "remedy", "--budget PERCENT,MB allows more; --kernel=FAMILY,... records less."));
+}
+
+void session_summarise(const struct session *session, struct session_summary *ret_summary)
+{
+    struct ctf_totals totals;
+    ctf_writer_totals(session->writer, &totals);
+    struct session_summary s = {.programs = (unsigned)(session->programs.count + session->ended.count),
+                                .events = totals.events,
+                                .bytes = totals.bytes,
+                                .write_error = totals.write_error};
+    s.collector_cpu_ns = session_cpu_ns(session);
+    s.lost = totals.lost_events + session->ended.lost;
+    for (size_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
+        s.lost += session->kernel_lost[i];
+    array_foreach (&session->programs, p) {
+        s.alive += !(*p)->ended_ns;
+        for (size_t i = 0; i < ARRAY_SIZE((*p)->losses); i++)
+            s.lost += (*p)->losses[i];
+    }
+    *ret_summary = s;
 }

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/plan_worker.h"
 #include "collect/session_internal.h"
-#include "collect/silent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +11,6 @@
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,24 +23,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "collect/exit_status.h"
 
 #define MANIFEST_PAUSE 200 /* times what writing it took: half a percent of a CPU at most */
 
 /* A ring of 512 KiB holds some 8,000 records: four milliseconds of the fastest program seen. */
 enum { IDLE_MIN_US = 500, IDLE_MAX_US = 4000 };
-
-void session_note(struct session *session, const char *format, ...)
-{
-    if (!session->options.note)
-        return;
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    session->options.note(session->options.context, line);
-}
 
 /* ---- life ---- */
 
@@ -292,37 +277,6 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
 
 /* ---- the loop ---- */
 
-static void tell_exit(struct session *session, struct program *program)
-{
-    struct record_process_exit record = {.pid = (uint32_t)program->pid,
-                                         .status = exit_status_of(program->proc)};
-    ctf_stream_write(session->own, SONDE_EVENT_process_exit, clock_monotonic_ns(), 0, &record, NULL);
-}
-
-void session_end_program(struct session *session, struct program *program, bool gone)
-{
-    const char *what;
-    char why[SILENT_WORDS];
-    program_drain(program, session->writer, &session->fit);
-    for (unsigned n = 0; silent_hook(program, n, &what, why); n++)
-        session_note(session, "%s (%d): not seen: %s: %s", program->name, program->pid, what, why);
-    session_tell_open(session, program, true);
-    session_tell_losses(session, program);
-    session_tell_quota(session, program, clock_monotonic_ns(), true);
-    program->ended_ns = clock_monotonic_ns();
-    session_news_remove(session, program->proc->pidfd);
-    if (gone) {
-        tell_exit(session, program);
-        if (session->kernel)
-            kernel_remove(session->kernel, program->pid);
-        stall_forget(session->sampler, program->proc);
-    }
-    for (uint32_t i = 0; i < program->thread_count; i++) {
-        ctf_stream_free(program->threads[i].stream);
-        program->threads[i].stream = NULL;
-    }
-}
-
 static void note_write_error(struct session *session)
 {
     struct ctf_totals totals;
@@ -425,19 +379,6 @@ static bool manifest_is_due(const struct session *session, uint64_t now_ns)
     return age_ns > pause_ns && age_ns > MANIFEST_PAUSE * session->manifest_took_ns;
 }
 
-int session_add_program(struct session *session, struct program *program)
-{
-    int r = session_news_add(session, program->proc->pidfd, program);
-    if (r >= 0) {
-        r = array_add(&session->programs, program);
-        if (r < 0)
-            session_news_remove(session, program->proc->pidfd);
-    }
-    if (r >= 0)
-        session_program_runs(program, false, clock_monotonic_ns());
-    return r;
-}
-
 int session_step(struct session *session, int *ret_status)
 {
     if (session_wait_for_news(session, session_expects(session)))
@@ -522,24 +463,4 @@ int session_finish(struct session *session, struct problem *problem)
         return problem_set(problem, r, "%s: the manifest cannot be written: %s",
                            ctf_writer_folder(session->writer), strerror(-r));
     return 0;
-}
-
-void session_summarise(const struct session *session, struct session_summary *ret_summary)
-{
-    struct ctf_totals totals;
-    ctf_writer_totals(session->writer, &totals);
-    struct session_summary s = {.programs = (unsigned)(session->programs.count + session->ended.count),
-                                .events = totals.events,
-                                .bytes = totals.bytes,
-                                .write_error = totals.write_error};
-    s.collector_cpu_ns = session_cpu_ns(session);
-    s.lost = totals.lost_events + session->ended.lost;
-    for (size_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
-        s.lost += session->kernel_lost[i];
-    array_foreach (&session->programs, p) {
-        s.alive += !(*p)->ended_ns;
-        for (size_t i = 0; i < ARRAY_SIZE((*p)->losses); i++)
-            s.lost += (*p)->losses[i];
-    }
-    *ret_summary = s;
 }

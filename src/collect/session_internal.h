@@ -220,7 +220,11 @@ void session_overhead_tick(struct session *session, uint64_t now_ns);
 json_t *session_overhead_object(struct session *session);
 void session_add_dropped(const struct session *session, json_t *missing);
 void session_apply_families(struct session *session);
-void session_apply_families_to(const struct session *session, struct program_thread *thread);
+static inline void session_apply_families_to(const struct session *session, struct program_thread *thread)
+{
+    if (thread->ring)
+        ring_switch_off(thread->ring, session->families_off);
+}
 
 /* Takes the hooks out of all programs that live on. */
 void session_detach_all(struct session *session);

@@ -60,14 +60,16 @@ struct regress_result {
     double effect; /* log ratio over the spread of older requests' logarithms */
     uint64_t older_requests, newer_requests;
     size_t older_hosts, newer_hosts, paired_hosts;
-    bool slower; /* set by regress_select() */
+    bool slower; /* set by whoever selects among several: select_verdicts() (select.h), regress_select() */
 };
 
 void regress_test(const struct contrast *contrast, const struct regress_settings *settings,
                   struct regress_result *ret_result);
 
 /* Marks the results that are slower at the false-discovery rate over all of them and by the minimum effect.
- * Returns how many. */
+ * Returns how many. For tests and bench/regression_simulation.c, whose published figures are those of the
+ * latency tests alone: a judgement's verdicts also have errors, tails and subgroups in the same family
+ * (select.h). */
 size_t regress_select(struct regress_result *results, size_t count, const struct regress_settings *settings);
 
 /* The spread between hosts of one version that the contrasts show together, in log latency; 0.05 when they
