@@ -16,19 +16,17 @@ static const uint64_t SETTLED_NS = 1500 * NS_PER_MS;
 enum { SETTLED_TIMES = 3 };
 
 struct live {
-    const char *folder;
+    struct growing recording;
     struct analyze_options options;
-    struct trace *trace; /* NULL: nothing is written yet */
     struct readers *readers;
     struct pass passes[READERS_MAX];
     struct pass_set set;
-    uint64_t newest_ns; /* of all events that were read */
-    uint64_t late;      /* events that came after newer ones had been read, and were left out */
     uint64_t took_ns;
-    bool complete;
 };
 
-bool recording_is_complete(const char *folder, uint64_t *ret_settled_ns)
+/* What the recorder says in its manifest: whether the recording is complete; *ret_settled_ns: what ended
+ * longer ago has been written. */
+static bool is_complete(const char *folder, uint64_t *ret_settled_ns)
 {
     json_t *manifest = NULL;
     int r = manifest_read(folder, &manifest);
@@ -43,13 +41,58 @@ bool recording_is_complete(const char *folder, uint64_t *ret_settled_ns)
     return complete;
 }
 
+/* ---- events ---- */
+
+static int look_for_more(struct growing *g, struct problem *problem)
+{
+    if (g->trace)
+        return (int)MIN(trace_refresh(g->trace), (int64_t)0);
+    int r = trace_open(g->folder, NULL, problem, &g->trace);
+    return r == -ENOENT && !g->complete ? 0 : r;
+}
+
+int growing_look(struct growing *g, struct problem *problem)
+{
+    uint64_t settled_ns, now_ns = clock_monotonic_ns();
+    g->complete = is_complete(g->folder, &settled_ns);
+    g->until_ns = g->complete ? UINT64_MAX : now_ns - MIN(settled_ns, now_ns);
+    int r = look_for_more(g, problem);
+    return r < 0 && !(problem && problem->what[0])
+               ? problem_set(problem, r, "%s: %s", g->folder, strerror(-r))
+               : r;
+}
+
+int growing_next(struct growing *g, const struct event **ret_event)
+{
+    const struct event *event;
+    int r = 0;
+    while (g->trace && (r = trace_next_until(g->trace, g->until_ns, &event)) > 0) {
+        if (event->time_ns < g->newest_ns) {
+            g->late++;
+            continue;
+        }
+        g->newest_ns = event->time_ns;
+        *ret_event = event;
+        return 1;
+    }
+    return r;
+}
+
+void growing_done(struct growing *g)
+{
+    trace_close(g->trace);
+    g->trace = NULL;
+}
+
+/* ---- an analysis of them ---- */
+
 int live_new(const char *folder, const struct analyze_options *options, struct live **ret_live,
              struct problem *problem)
 {
     struct live *live = calloc(1, sizeof(*live));
     int r = live ? 0 : -ENOMEM;
     if (r >= 0) {
-        live->folder = folder;
+        live->recording.folder = folder;
         live->options = *options;
         live->options.folder = folder;
         r = readers_new(&live->options, &live->readers);
@@ -70,54 +113,39 @@ void live_free(struct live *live)
         return;
     pass_set_done(&live->set);
     readers_free(live->readers);
-    trace_close(live->trace);
+    growing_done(&live->recording);
     free(live);
 }
 
-static int look_for_more(struct live *live, struct problem *problem)
+static int read_all(struct live *live)
 {
-    if (live->trace)
-        return (int)MIN(trace_refresh(live->trace), (int64_t)0);
-    int r = trace_open(live->folder, NULL, problem, &live->trace);
-    return r == -ENOENT && !live->complete ? 0 : r;
-}
-
-static int read_until(struct live *live, uint64_t until_ns)
-{
-    const struct event *event;
+    const struct event *event = NULL;
     int r = 0;
-    while (r >= 0 && (r = trace_next_until(live->trace, until_ns, &event)) > 0) {
-        if (event->time_ns < live->newest_ns) {
-            live->late++;
-            continue;
-        }
-        live->newest_ns = event->time_ns;
+    while (r >= 0 && (r = growing_next(&live->recording, &event)) > 0)
         r = pass_set_event(&live->set, event);
-    }
     return r;
 }
 
 int live_read(struct live *live, struct problem *problem)
 {
-    uint64_t settled_ns, started_ns = clock_monotonic_ns();
-    live->complete = recording_is_complete(live->folder, &settled_ns);
-    int r = look_for_more(live, problem);
-    if (r >= 0 && live->trace)
-        r = read_until(live, live->complete ? UINT64_MAX : started_ns - settled_ns);
+    uint64_t started_ns = clock_monotonic_ns();
+    int r = growing_look(&live->recording, problem);
+    if (r >= 0)
+        r = read_all(live);
     live->took_ns += clock_monotonic_ns() - started_ns;
     return r < 0 && !(problem && problem->what[0])
-               ? problem_set(problem, r, "%s: %s", live->folder, strerror(-r))
+               ? problem_set(problem, r, "%s: %s", live->recording.folder, strerror(-r))
                : r;
 }
 
 bool live_is_complete(const struct live *live)
 {
-    return live->complete;
+    return live->recording.complete;
 }
 
 uint64_t live_read_ns(const struct live *live)
 {
-    return live->newest_ns;
+    return live->recording.newest_ns;
 }
 
 const struct analysis_counts *live_counts(const struct live *live)
@@ -131,37 +159,39 @@ int live_so_far(struct live *live, analysis_so_far_fn *use, void *context)
 }
 
 /* Whether it was read as it would be now. */
-static bool read_in_order(const struct live *live)
+static bool read_in_order(const struct growing *g)
 {
     size_t losses = 0;
-    if (live->trace)
-        (void)trace_losses(live->trace, &losses);
-    return live->trace && !live->late && !losses;
+    if (g->trace)
+        (void)trace_losses(g->trace, &losses);
+    return g->trace && !g->late && !losses;
 }
 
 int live_finish(struct live *live, const struct folder_reading *reading, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report)
 {
     uint64_t started_ns = clock_monotonic_ns();
+    struct growing *g = &live->recording;
     int r = 0;
-    if (!live->complete) /* given up: what is there now, settled or not */
-        r = look_for_more(live, problem);
-    if (r >= 0 && !live->complete && live->trace)
-        r = read_until(live, UINT64_MAX);
-    if (r >= 0 && !read_in_order(live)) {
+    if (!g->complete) { /* given up: what is there now, settled or not */
+        r = growing_look(g, problem);
+        g->until_ns = UINT64_MAX;
+        if (r >= 0)
+            r = read_all(live);
+    }
+    if (r >= 0 && !read_in_order(g)) {
         struct folder_reading again = reading ? *reading : (struct folder_reading){0};
         again.analyze = &live->options;
         again.states = NULL;
-        return folder_read(live->folder, &again, problem, ret_analysis, ret_report);
+        return folder_read(g->folder, &again, problem, ret_analysis, ret_report);
     }
     if (r >= 0)
         r = pass_set_finish(&live->set);
     live->took_ns += clock_monotonic_ns() - started_ns;
     if (r >= 0)
-        r = readers_report(live->readers, live->folder, live->trace, live->took_ns, ret_report);
+        r = readers_report(live->readers, g->folder, g->trace, live->took_ns, ret_report);
     if (r < 0)
-        return problem && problem->what[0] ? r
-                                           : problem_set(problem, r, "%s: %s", live->folder, strerror(-r));
+        return problem && problem->what[0] ? r : problem_set(problem, r, "%s: %s", g->folder, strerror(-r));
     *ret_analysis = readers_take_analysis(live->readers);
     return 0;
 }

@@ -49,8 +49,24 @@ int live_so_far(struct live *live, analysis_so_far_fn *use, void *context);
 int live_finish(struct live *live, const struct folder_reading *reading, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report);
 
-/* What the recorder says in its manifest: whether the recording is complete; *ret_settled_ns: what ended
- * longer ago has been written. */
-bool recording_is_complete(const char *folder, uint64_t *ret_settled_ns);
+/* ---- the events alone, for who analyses them otherwise ---- */
+
+/* {.folder = ...}, then growing_done() when finished. */
+struct growing {
+    const char *folder;
+    struct trace *trace; /* NULL: nothing is written yet */
+    uint64_t until_ns;   /* what is later is not read yet; UINT64_MAX once it is complete */
+    uint64_t newest_ns;  /* of all events that were given out */
+    uint64_t late;       /* events that came after newer ones had been given out, and were left out */
+    bool complete;       /* the recorder has ended */
+};
+
+/* Looks for what has come and is settled. 0 or a negative errno with problem set. */
+int growing_look(struct growing *growing, struct problem *problem);
+
+/* The next event of it in order of time, as trace_next(). */
+int growing_next(struct growing *growing, const struct event **ret_event);
+
+void growing_done(struct growing *growing);
 
 #endif

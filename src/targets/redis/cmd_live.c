@@ -23,18 +23,13 @@
 
 enum { TICK_MS = 200, SHOWN_COMMANDS = 10, SHOWN_IN_LINE = 4, SHOWN_FINDINGS = 8, DURATION = 32 };
 
-/* What was read last is read once more: events that were written too late are counted so. */
-static const uint64_t AGAIN_NS = 400 * NS_PER_MS;
-
 struct view {
     const struct redis_live_options *options;
-    struct trace *trace; /* NULL: nothing is written yet */
+    struct growing recording;
     struct redis_model *model;
     struct telling telling;
-    uint64_t read_ns;    /* everything up to here was read */
-    uint64_t read_again; /* how many events of the newest AGAIN_NS of it there were */
-    uint64_t window_ns;  /* where the window began; 0: not yet */
-    bool complete;       /* the recorder has ended */
+    uint64_t read_ns;   /* everything up to here was read */
+    uint64_t window_ns; /* where the window began; 0: not yet */
     bool terminal;
     unsigned lines; /* on the terminal, to be replaced */
 };
@@ -100,40 +95,23 @@ static void show_command(const struct view *live, const struct event *e)
 
 /* ---- the trace as it grows ---- */
 
-static int open_trace(struct view *live, struct problem *problem)
-{
-    if (live->trace)
-        return (int)MIN(trace_refresh(live->trace), (int64_t)0);
-    int r = trace_open(live->options->folder, NULL, problem, &live->trace);
-    return r == -ENOENT && !live->complete ? 0 : r;
-}
-
 /* Feeds what came since the last time and is settled. */
 static int read_news(struct view *live, struct problem *problem)
 {
     const struct event *e;
-    uint64_t settled_ns, again = 0, kept = 0;
-    live->complete = recording_is_complete(live->options->folder, &settled_ns);
-    uint64_t until_ns = live->complete ? UINT64_MAX : clock_monotonic_ns() - settled_ns;
-    int r = open_trace(live, problem);
-    if (r >= 0 && live->trace)
-        r = trace_seek_ns(live->trace, live->read_ns - MIN(AGAIN_NS - 1, live->read_ns));
-    while (r >= 0 && live->trace && (r = trace_next(live->trace, &e)) > 0 && e->time_ns <= until_ns) {
-        kept += e->time_ns > until_ns - AGAIN_NS;
-        if (e->time_ns <= live->read_ns) {
-            again++;
-            continue;
-        }
+    struct growing *g = &live->recording;
+    uint64_t late = g->late;
+    int r = growing_look(g, problem);
+    while (r >= 0 && (r = growing_next(g, &e)) > 0) {
         r = redis_model_event(live->model, e);
         if (r >= 0 && e->id == SONDE_EVENT_redis_command && live->options->each.wanted)
             show_command(live, e);
     }
     if (r < 0)
-        return problem_set(problem, r, "%s: %s", live->options->folder, strerror(-r));
-    if (again > live->read_again)
-        redis_model_missed(live->model, again - live->read_again);
-    live->read_again = kept;
-    live->read_ns = live->complete ? live->model->last_ns : until_ns;
+        return problem->what[0] ? r : problem_set(problem, r, "%s: %s", g->folder, strerror(-r));
+    if (g->late > late)
+        redis_model_missed(live->model, g->late - late);
+    live->read_ns = g->complete ? live->model->last_ns : g->until_ns;
     return 0;
 }
 
@@ -274,7 +252,7 @@ static int look(struct view *live, struct problem *problem)
         telling_changes(&live->telling, live->read_ns, &report);
     live->window_ns = live->window_ns ? live->window_ns : live->model->first_ns;
     if (r >= 0 && live->read_ns > live->window_ns &&
-        (live->complete || live->read_ns - live->window_ns >= interval_ns)) {
+        (live->recording.complete || live->read_ns - live->window_ns >= interval_ns)) {
         r = live->options->each.wanted ? 0 : show_windows(live, &report);
         live->window_ns = live->read_ns;
     }
@@ -287,7 +265,7 @@ static int follow(struct view *live, struct problem *problem)
 {
     for (;;) {
         int r = look(live, problem);
-        if (r < 0 || live->complete || follow_stopped())
+        if (r < 0 || live->recording.complete || follow_stopped())
             return r;
         if (follow_pause_ms(live->options->recorder, TICK_MS))
             return -ECANCELED;
@@ -298,6 +276,7 @@ int redis_live_run(const struct redis_live_options *options)
 {
     struct problem problem = {0};
     struct view live = {.options = options,
+                        .recording.folder = options->folder,
                         .telling.json = options->json,
                         .terminal = !options->json && !options->each.wanted && isatty(1)};
     int r = redis_model_new(&(struct redis_options){options->slow_command_ns, .windows = true}, &live.model);
@@ -308,7 +287,7 @@ int redis_live_run(const struct redis_live_options *options)
         problem_set(&problem, r, "%s: %s", options->folder, strerror(-r));
     erase(&live);
     telling_done(&live.telling);
-    trace_close(live.trace);
+    growing_done(&live.recording);
     redis_model_free(live.model);
     return r == -ECANCELED ? EXIT_FAILED
            : r < 0         ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
