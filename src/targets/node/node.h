@@ -42,10 +42,17 @@ void read_item(struct turn *t, uint32_t index, struct context *c);
 /* Whose an operation is, where the probe could ask (context.c): c is what the callback around it says. */
 struct context turn_told(const struct turn *t, const struct item *item, const struct context *c);
 
+/* operation.c: an operation of the pool becomes a span of its request, and so does what the code itself did
+ * (uv:run, v8:gc, v8:regexp, v8:encode), which is added up for the turn. */
+void add_pool_span(struct turn *t, struct pool_op *op, struct request *owner, enum known known,
+                   uint32_t parent);
+void read_runtime_span(struct turn *t, const struct item *item, const struct context *c);
+
 /* function.c */
 void function_read(struct turn *t, const struct item *item, const struct context *c);
 void function_settled(struct turn *t, const struct item *item);
 
 /* stream.c: a stream's events, with all that happened in them. */
 void read_io(struct turn *t, const struct item *io);
+
 #endif
