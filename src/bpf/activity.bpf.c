@@ -1,7 +1,7 @@
 /* The kernel's side of the traced processes: their system calls, the times their threads were off a
  * CPU and who woke them, their TCP connections and what they ask of disks. Everything else is turned
- * away with a look-up or two. One record per finished thing goes into one ring buffer; what finds it full is
- * counted by family.
+ * away with a look-up or two. One record per finished thing goes into the ring buffer of its CPU; what finds
+ * it full is counted by family.
  *
  * The state of a traced thread lies in its task (task storage): made for all threads of a process when it
  * becomes a target (adopt), and for each that they make; a thread without one is not traced. User space
@@ -53,8 +53,8 @@ struct {
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __type(key, u32);
-    __type(value, u64);
-    __uint(max_entries, SONDE_KERNEL_COUNTS);
+    __type(value, struct sonde_kernel_counts);
+    __uint(max_entries, 1);
 } counts SEC(".maps");
 
 /* Connections being made and disk requests under way: whose they are. */
@@ -83,28 +83,29 @@ struct {
 
 static __always_inline void count(u32 what)
 {
-    u64 *n = bpf_map_lookup_elem(&counts, &what);
+    u32 all = 0;
+    struct sonde_kernel_counts *n = bpf_map_lookup_elem(&counts, &all);
     if (n)
-        *n += 1;
+        n->of[what]++;
 }
 
 /* A record, or one more lost of its family. */
-#define RECORD(ident, family, end, duration, ...)             \
-    do {                                                      \
-        struct {                                              \
-            struct sonde_kernel_record head;                  \
-            struct record_##ident body;                       \
-        } *r_ = bpf_ringbuf_reserve(&events, sizeof(*r_), 0); \
-        if (r_) {                                             \
-            r_->head.end_ns = (end);                          \
-            r_->head.duration_ns = (duration);                \
-            r_->head.event = SONDE_EVENT_##ident;             \
-            r_->head.pad = 0;                                 \
-            r_->body = (struct record_##ident){__VA_ARGS__};  \
-            bpf_ringbuf_submit(r_, wake_sonde());             \
-        } else {                                              \
-            count(SONDE_FAMILY_##family);                     \
-        }                                                     \
+#define RECORD(ident, family, end, duration, ...)            \
+    do {                                                     \
+        struct {                                             \
+            struct sonde_kernel_record head;                 \
+            struct record_##ident body;                      \
+        } *r_ = reserve_record(sizeof(*r_));                 \
+        if (r_) {                                            \
+            r_->head.end_ns = (end);                         \
+            r_->head.duration_ns = (duration);               \
+            r_->head.event = SONDE_EVENT_##ident;            \
+            r_->head.pad = 0;                                \
+            r_->body = (struct record_##ident){__VA_ARGS__}; \
+            bpf_ringbuf_submit(r_, wake_sonde());            \
+        } else {                                             \
+            count(SONDE_FAMILY_##family);                    \
+        }                                                    \
     } while (0)
 
 /* ---- who ---- */

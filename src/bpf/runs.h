@@ -14,20 +14,22 @@ struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __type(key, u32);
     __type(value, struct sonde_kernel_runs);
-    __uint(max_entries, SONDE_FAMILY_COUNT);
+    __uint(max_entries, 1);
 } runs SEC(".maps");
 
 static __always_inline u64 run_begins(u32 family)
 {
-    struct sonde_kernel_runs *r = bpf_map_lookup_elem(&runs, &family);
-    return r && ++r->count % SONDE_TIMED_RUNS == 0 ? bpf_ktime_get_ns() : 0;
+    u32 all = 0;
+    struct sonde_kernel_runs *r = bpf_map_lookup_elem(&runs, &all);
+    return r && ++r->of[family].count % SONDE_TIMED_RUNS == 0 ? bpf_ktime_get_ns() : 0;
 }
 
 static __always_inline void run_ends(u32 family, u64 begun_ns)
 {
-    struct sonde_kernel_runs *r = begun_ns ? bpf_map_lookup_elem(&runs, &family) : 0;
+    u32 all = 0;
+    struct sonde_kernel_runs *r = begun_ns ? bpf_map_lookup_elem(&runs, &all) : 0;
     if (r)
-        r->timed_ns += bpf_ktime_get_ns() - begun_ns;
+        r->of[family].timed_ns += bpf_ktime_get_ns() - begun_ns;
 }
 
 /* A statement as a whole run of a program. */

@@ -1,5 +1,5 @@
-/* The ring of records, and how a sonde that sleeps is woken: it does so while all processes that it traces do
- * nothing (collect/news.c). */
+/* The rings of records, and how a sonde that sleeps is woken: it does so while all processes that it traces
+ * do nothing (collect/news.c). */
 /* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
 #ifndef BPF_WAKE_H
 #define BPF_WAKE_H
@@ -7,10 +7,28 @@
 #include "bpf/threads.h"
 #include "event/kernel.h"
 
+/* A ring for each CPU, so that none waits for another's lock. User space makes them, when it knows how many
+ * there are; with more CPUs than rings some share one. */
 struct {
-    __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1 << 22);
-} events SEC(".maps");
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __array(
+        values, struct {
+            __uint(type, BPF_MAP_TYPE_RINGBUF);
+            __uint(max_entries, 1 << 16);
+        });
+} rings SEC(".maps");
+
+const volatile unsigned int ring_count = 1;
+
+/* Room for a record in the ring of this CPU, or NULL. */
+static __always_inline void *reserve_record(u64 size)
+{
+    u32 number = bpf_get_smp_processor_id() % ring_count;
+    void *ring = bpf_map_lookup_elem(&rings, &number);
+    return ring ? bpf_ringbuf_reserve(ring, size, 0) : 0;
+}
 
 /* Sonde sleeps until a traced thread runs: the next record wakes it. */
 volatile unsigned int asleep = 0;
@@ -29,7 +47,7 @@ static __always_inline u64 wake_sonde(void)
  * must know. */
 static __always_inline void tell_running(struct thread_state *s, u64 now)
 {
-    struct sonde_kernel_running *r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
+    struct sonde_kernel_running *r = reserve_record(sizeof(*r));
     if (!r)
         return;
     *r = (struct sonde_kernel_running){.head = {.end_ns = now}, .pid = s->pid, .tid = s->tid};

@@ -16,28 +16,13 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "bpf/missed.h"
+#include "collect/kernel_order.h"
 
 #include <asm/unistd.h>
 
-/* A CPU that was stopped between reading the clock and taking its place in the ring is waited for so
- * long. */
-#define SETTLE_NS (2 * NS_PER_MS)
+#define MISSED_GAP_NS (5 * NS_PER_S)
 
 enum { RAN_BITS = 4096 };
-
-/* Any record of the ring. */
-struct pending {
-    struct sonde_kernel_record head;
-    union {
-        struct record_sys_call sys_call;
-        struct record_sched_switch sched_switch;
-        struct record_sched_brief sched_brief;
-        struct record_sched_wakeup sched_wakeup;
-        struct record_tcp_connect tcp;
-        struct record_tcp_retransmit tcp_retransmit;
-        struct record_block_io block_io;
-    } body;
-};
 
 /* Kernels differ: what is tried, best first. */
 struct variant {
@@ -49,12 +34,21 @@ struct variant {
 struct kernel_side {
     struct activity_bpf *bpf;
     struct variant variant;
-    uint32_t loaded; /* families whose programs are */
-    struct ring_buffer *ring;
-    ARRAY(struct pending) pending; /* in order of time */
-    size_t first;
+    uint32_t loaded;            /* families whose programs are */
+    struct ring_buffer *reader; /* of all rings */
+    struct kernel_ring {
+        struct kernel_side *kernel;
+        uint32_t number;
+        int map;
+        uint64_t taken_bytes; /* by the latest drain */
+    } * rings;
+    uint32_t ring_count;
+    uint64_t ring_bytes; /* of each */
+    unsigned fullest;    /* that one of them was, in parts of 256 */
+    struct kernel_order order;
     uint64_t events[SONDE_FAMILY_COUNT];
-    uint64_t unread; /* records that no memory was there for */
+    uint64_t unread;                 /* records that no memory was there for */
+    uint64_t missed, missed_next_ns; /* runs that the kernel left out, and when it is asked again */
     /* Which processes and threads ran, as the records said: bits by the last digits of their numbers. */
     uint64_t ran[RAN_BITS / 64], ran_threads[RAN_BITS / 64];
 };
@@ -260,7 +254,8 @@ static bool clock_is_tsc(void)
 }
 
 /* Loads what the families need. */
-static int load(uint32_t families, const struct variant *variant, struct activity_bpf **ret_bpf)
+static int load(uint32_t families, const struct variant *variant, uint32_t rings,
+                struct activity_bpf **ret_bpf)
 {
     struct activity_bpf *bpf = activity_bpf__open();
     if (!bpf)
@@ -269,6 +264,8 @@ static int load(uint32_t families, const struct variant *variant, struct activit
     bpf->rodata->pid_namespace = own_namespace();
     bpf->rodata->counts_queues = variant->queues;
     bpf->rodata->clocks_agree = clock_is_tsc();
+    bpf->rodata->ring_count = rings;
+    bpf_map__set_max_entries(bpf->maps.rings, rings);
     struct part parts[PARTS];
     list_parts(bpf, variant, parts);
     for (size_t i = 0; i < PARTS; i++)
@@ -293,7 +290,7 @@ static int load_any(uint32_t families, struct kernel_side *kernel)
     int r = -ENOTSUP;
     for (size_t w = 0; w < ARRAY_SIZE(WANTED); w++)
         for (size_t i = 0; i < ARRAY_SIZE(VARIANTS); i++) {
-            r = load(WANTED[w], &VARIANTS[i], &kernel->bpf);
+            r = load(WANTED[w], &VARIANTS[i], kernel->ring_count, &kernel->bpf);
             kernel->variant = VARIANTS[i];
             kernel->loaded = WANTED[w];
             if (r >= 0 || r == -EPERM)
@@ -366,25 +363,69 @@ static int explain(int r, struct problem *problem)
     return r;
 }
 
+/* ---- rings ---- */
+
 static int on_record(void *context, void *data, size_t size);
+
+/* As many as there are CPUs, of some MB in all; of each CPU as much as a few of the recorder's pauses take.
+ */
+enum { RINGS_MAX = 1024, RINGS_BYTES = 4 << 20, RING_BYTES_MIN = 256 << 10 };
+
+static int plan_rings(struct kernel_side *kernel)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    kernel->ring_count = (uint32_t)MIN(MAX(processors, 1l), (long)RINGS_MAX);
+    kernel->ring_bytes = RINGS_BYTES;
+    while (kernel->ring_bytes > RING_BYTES_MIN && kernel->ring_bytes * kernel->ring_count > RINGS_BYTES)
+        kernel->ring_bytes /= 2;
+    kernel->rings = calloc(kernel->ring_count, sizeof(*kernel->rings));
+    for (uint32_t i = 0; kernel->rings && i < kernel->ring_count; i++)
+        kernel->rings[i] = (struct kernel_ring){.kernel = kernel, .number = i, .map = -1};
+    return kernel->rings ? kernel_order_init(&kernel->order, kernel->ring_count) : -ENOMEM;
+}
+
+static int make_ring(struct kernel_side *kernel, struct kernel_ring *ring)
+{
+    ring->map = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "sonde_ring", 0, 0, (uint32_t)kernel->ring_bytes, NULL);
+    if (ring->map < 0 ||
+        bpf_map_update_elem(bpf_map__fd(kernel->bpf->maps.rings), &ring->number, &ring->map, BPF_ANY) < 0)
+        return -errno;
+    if (kernel->reader)
+        return ring_buffer__add(kernel->reader, ring->map, on_record, ring);
+    kernel->reader = ring_buffer__new(ring->map, on_record, ring, NULL);
+    return kernel->reader ? 0 : -errno;
+}
+
+static int make_rings(struct kernel_side *kernel, struct problem *problem)
+{
+    int r = 0;
+    for (uint32_t i = 0; r >= 0 && i < kernel->ring_count; i++)
+        r = make_ring(kernel, &kernel->rings[i]);
+    return r < 0 ? problem_set(problem, r, "the kernel's ring buffers cannot be made: %s", strerror(-r)) : 0;
+}
 
 int kernel_new(uint32_t families, struct kernel_side **ret_kernel, struct problem *problem)
 {
     _cleanup_(kernel_freep) struct kernel_side *kernel = calloc(1, sizeof(*kernel));
     if (!kernel)
         return -ENOMEM;
+    int r = plan_rings(kernel);
+    if (r < 0)
+        return r;
     libbpf_print_fn_t printer = libbpf_set_print(NULL);
-    int r = load_any(families, kernel);
+    r = load_any(families, kernel);
+    struct problem no_rings = {0};
+    if (r >= 0)
+        r = make_rings(kernel, &no_rings);
     if (r >= 0)
         r = attach_always(kernel->bpf);
     if (r >= 0)
         r = attach(kernel, families);
     libbpf_set_print(printer);
+    if (r < 0 && no_rings.what[0])
+        return problem_set(problem, r, "%s", no_rings.what);
     if (r < 0)
         return explain(r, problem);
-    kernel->ring = ring_buffer__new(bpf_map__fd(kernel->bpf->maps.events), on_record, kernel, NULL);
-    if (!kernel->ring)
-        return problem_set(problem, -errno, "the kernel's ring buffer cannot be mapped: %s", strerror(errno));
     *ret_kernel = kernel;
     kernel = NULL;
     return 0;
@@ -394,9 +435,13 @@ void kernel_free(struct kernel_side *kernel)
 {
     if (!kernel)
         return;
-    ring_buffer__free(kernel->ring);
+    ring_buffer__free(kernel->reader);
+    for (uint32_t i = 0; kernel->rings && i < kernel->ring_count; i++)
+        if (kernel->rings[i].map >= 0)
+            close(kernel->rings[i].map);
+    free(kernel->rings);
+    kernel_order_done(&kernel->order);
     activity_bpf__destroy(kernel->bpf);
-    array_done(&kernel->pending);
     free(kernel);
 }
 
@@ -483,7 +528,7 @@ bool kernel_tells_running(const struct kernel_side *kernel)
 
 int kernel_poll_fd(const struct kernel_side *kernel)
 {
-    return ring_buffer__epoll_fd(kernel->ring);
+    return ring_buffer__epoll_fd(kernel->reader);
 }
 
 void kernel_sleep(struct kernel_side *kernel, bool asleep)
@@ -491,11 +536,13 @@ void kernel_sleep(struct kernel_side *kernel, bool asleep)
     __atomic_store_n(&kernel->bpf->bss->asleep, asleep, __ATOMIC_SEQ_CST);
 }
 
-/* Nearly in order as they come: one that is late moves forward past few. */
 static int on_record(void *context, void *data, size_t size)
 {
-    struct kernel_side *kernel = context;
-    struct pending new = {0};
+    enum { RING_HEADER = 8 }; /* of each record, whose size is rounded up to as much */
+    struct kernel_ring *ring = context;
+    struct kernel_side *kernel = ring->kernel;
+    struct kernel_record new = {0};
+    ring->taken_bytes += RING_HEADER + (size + RING_HEADER - 1) / RING_HEADER * RING_HEADER;
     if (size == sizeof(struct sonde_kernel_running) && ((struct sonde_kernel_record *)data)->event == 0) {
         const struct sonde_kernel_running *running = data;
         note_running(kernel, running->pid);
@@ -503,58 +550,48 @@ static int on_record(void *context, void *data, size_t size)
         return 0;
     }
     memcpy(&new, data, MIN(size, sizeof(new)));
-    if (new.head.event == SONDE_EVENT_sched_switch)
-        note_running(kernel, new.body.sched_switch.pid);
-    else if (new.head.event == SONDE_EVENT_sched_brief)
-        note_running(kernel, new.body.sched_brief.pid);
     if (new.head.event >= SONDE_EVENT_COUNT || size < sizeof(new.head)) {
         kernel->unread++;
         return 0;
     }
     kernel->events[family_of(new.head.event)]++;
-    if (new.head.event == SONDE_EVENT_sched_switch)
+    if (new.head.event == SONDE_EVENT_sched_switch) {
+        note_running(kernel, new.body.sched_switch.pid);
         note_running_thread(kernel, new.body.sched_switch.tid);
-    else if (new.head.event == SONDE_EVENT_sched_brief)
+    } else if (new.head.event == SONDE_EVENT_sched_brief) {
+        note_running(kernel, new.body.sched_brief.pid);
         note_running_thread(kernel, new.body.sched_brief.tid);
-    if (array_add(&kernel->pending, new) < 0) {
-        kernel->unread++;
-        return 0;
     }
-    struct pending *at = &kernel->pending.at[kernel->pending.count - 1];
-    const struct pending *first = kernel->pending.at + kernel->first;
-    for (; at > first && at[-1].head.end_ns > new.head.end_ns; at--)
-        *at = at[-1];
-    *at = new;
+    kernel->unread += kernel_order_add(&kernel->order, ring->number, &new) < 0;
     return 0;
 }
 
-static unsigned fullness(const struct kernel_side *kernel, size_t taken)
+/* How full the fullest ring was; all begin anew to count. */
+static unsigned take_fullness(struct kernel_side *kernel)
 {
-    uint64_t bytes = bpf_map__max_entries(kernel->bpf->maps.events);
-    return (unsigned)MIN(taken * (sizeof(struct pending) + 8) * 256 / bytes, 256ull);
+    uint64_t most_bytes = 0;
+    for (uint32_t i = 0; i < kernel->ring_count; i++) {
+        most_bytes = MAX(most_bytes, kernel->rings[i].taken_bytes);
+        kernel->rings[i].taken_bytes = 0;
+    }
+    unsigned fullness = (unsigned)MIN(most_bytes * 256 / kernel->ring_bytes, 256ull);
+    kernel->fullest = MAX(kernel->fullest, fullness);
+    return fullness;
 }
 
 unsigned kernel_drain(struct kernel_side *kernel, struct ctf_stream *stream, bool final)
 {
-    uint64_t settled_ns = clock_monotonic_ns() - SETTLE_NS;
-    size_t before = kernel->pending.count;
-    (void)ring_buffer__consume(kernel->ring);
-    size_t taken = kernel->pending.count - before;
-    while (kernel->first < kernel->pending.count) {
-        const struct pending *p = &kernel->pending.at[kernel->first];
-        if (p->head.end_ns > settled_ns && !final)
-            break;
-        ctf_stream_write(stream, (enum sonde_event_id)p->head.event, p->head.end_ns, p->head.duration_ns,
-                         &p->body, NULL);
-        kernel->first++;
-    }
-    size_t left = kernel->pending.count - kernel->first;
-    if (kernel->first > left) { /* moved seldom, and few */
-        memmove(kernel->pending.at, kernel->pending.at + kernel->first, left * sizeof(struct pending));
-        kernel->pending.count = left;
-        kernel->first = 0;
-    }
-    return fullness(kernel, taken);
+    uint64_t drained_ns = clock_monotonic_ns();
+    (void)ring_buffer__consume(kernel->reader);
+    uint64_t until_ns = final ? UINT64_MAX : kernel_order_watermark(&kernel->order, drained_ns);
+    kernel_order_begin(&kernel->order);
+    for (const struct kernel_record *r; (r = kernel_order_take(&kernel->order, until_ns));)
+        ctf_stream_write(stream, (enum sonde_event_id)r->head.event, r->head.end_ns, r->head.duration_ns,
+                         &r->body, NULL);
+    kernel_order_end(&kernel->order);
+    if (final)
+        kernel->missed_next_ns = 0; /* asked once more */
+    return take_fullness(kernel);
 }
 
 void kernel_tell_unfinished(struct kernel_side *kernel)
@@ -564,19 +601,29 @@ void kernel_tell_unfinished(struct kernel_side *kernel)
 
 /* ---- losses and costs ---- */
 
-void kernel_losses(const struct kernel_side *kernel, uint64_t ret_counts[static SONDE_KERNEL_COUNTS])
+/* A system call for each program: most of what an idle recording would ask of the kernel. */
+static uint64_t missed_runs(struct kernel_side *kernel)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (now_ns >= kernel->missed_next_ns) {
+        kernel->missed = bpf_missed_runs(kernel->bpf->obj);
+        kernel->missed_next_ns = now_ns + MISSED_GAP_NS;
+    }
+    return kernel->missed;
+}
+
+void kernel_losses(struct kernel_side *kernel, uint64_t ret_counts[static SONDE_KERNEL_COUNTS])
 {
     int processors = libbpf_num_possible_cpus();
     memset(ret_counts, 0, SONDE_KERNEL_COUNTS * sizeof(*ret_counts));
-    uint64_t *parts = processors > 0 ? calloc((size_t)processors, sizeof(*parts)) : NULL;
-    for (uint32_t i = 0; parts && i < SONDE_KERNEL_COUNTS; i++) {
-        if (bpf_map_lookup_elem(bpf_map__fd(kernel->bpf->maps.counts), &i, parts) < 0)
-            continue;
-        for (int k = 0; k < processors; k++)
-            ret_counts[i] += parts[k];
-    }
+    const uint32_t all = 0;
+    struct sonde_kernel_counts *parts = processors > 0 ? calloc((size_t)processors, sizeof(*parts)) : NULL;
+    if (parts && bpf_map_lookup_elem(bpf_map__fd(kernel->bpf->maps.counts), &all, parts) == 0)
+        for (uint32_t i = 0; i < SONDE_KERNEL_COUNTS; i++)
+            for (int k = 0; k < processors; k++)
+                ret_counts[i] += parts[k].of[i];
     free(parts);
-    ret_counts[SONDE_COUNT_MISSED_RUNS] += bpf_missed_runs(kernel->bpf->obj);
+    ret_counts[SONDE_COUNT_MISSED_RUNS] += missed_runs(kernel);
 }
 
 uint32_t kernel_families(const struct kernel_side *kernel)
@@ -607,19 +654,21 @@ enum { AROUND_RUN_NS = 20 };
 
 void kernel_cost(const struct kernel_side *kernel, struct kernel_cost *ret_cost)
 {
-    struct kernel_cost cost = {.memory_bytes = bpf_map__max_entries(kernel->bpf->maps.events) +
-                                               kernel->pending.capacity * sizeof(struct pending)};
+    struct kernel_cost cost = {.memory_bytes = kernel->ring_bytes * kernel->ring_count +
+                                               kernel_order_bytes(&kernel->order),
+                               .ring_bytes = kernel->ring_bytes,
+                               .fullest = kernel->fullest};
     memcpy(cost.events, kernel->events, sizeof(cost.events));
     int processors = libbpf_num_possible_cpus();
+    const uint32_t all = 0;
     struct sonde_kernel_runs *parts = processors > 0 ? calloc((size_t)processors, sizeof(*parts)) : NULL;
-    for (uint32_t i = 0; parts && i < SONDE_FAMILY_COUNT; i++) {
-        if (bpf_map_lookup_elem(bpf_map__fd(kernel->bpf->maps.runs), &i, parts) < 0)
-            continue;
-        for (int k = 0; k < processors; k++) {
-            cost.runs[i] += parts[k].count;
-            cost.run_ns[i] += parts[k].timed_ns * SONDE_TIMED_RUNS + parts[k].count * AROUND_RUN_NS;
-        }
-    }
+    if (parts && bpf_map_lookup_elem(bpf_map__fd(kernel->bpf->maps.runs), &all, parts) == 0)
+        for (uint32_t i = 0; i < SONDE_FAMILY_COUNT; i++)
+            for (int k = 0; k < processors; k++) {
+                cost.runs[i] += parts[k].of[i].count;
+                cost.run_ns[i] +=
+                    parts[k].of[i].timed_ns * SONDE_TIMED_RUNS + parts[k].of[i].count * AROUND_RUN_NS;
+            }
     free(parts);
     *ret_cost = cost;
 }

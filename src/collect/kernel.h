@@ -32,7 +32,7 @@ int kernel_add(struct kernel_side *kernel, pid_t pid);
 void kernel_remove(struct kernel_side *kernel, pid_t pid);
 
 /* Moves records into the stream: those of the last milliseconds stay, since a CPU may be late with one
- * that belongs before them; all when final. Returns how full the ring was, in parts of 256. */
+ * that belongs before them; all when final. Returns how full the fullest CPU's ring was, in parts of 256. */
 unsigned kernel_drain(struct kernel_side *kernel, struct ctf_stream *stream, bool final);
 
 /* Does the kernel say whenever a thread of a followed process begins to run? */
@@ -65,8 +65,9 @@ uint32_t kernel_switch(struct kernel_side *kernel, uint32_t families);
 /* Switches everything off for good: no program stays attached. */
 void kernel_stop(struct kernel_side *kernel);
 
-/* What was lost so far, by enum sonde_family and then SONDE_COUNT_*. */
-void kernel_losses(const struct kernel_side *kernel, uint64_t ret_counts[static SONDE_KERNEL_COUNTS]);
+/* What was lost so far, by enum sonde_family and then SONDE_COUNT_*. What the kernel itself counts, as part
+ * of SONDE_COUNT_MISSED_RUNS, may be some seconds old before the last drain. */
+void kernel_losses(struct kernel_side *kernel, uint64_t ret_counts[static SONDE_KERNEL_COUNTS]);
 
 /* By family; sys has what system calls cost for tcp too, sched what wakeup does. */
 struct kernel_cost {
@@ -74,6 +75,8 @@ struct kernel_cost {
     uint64_t runs[SONDE_FAMILY_COUNT];   /* of its programs, for threads that are not traced too */
     uint64_t run_ns[SONDE_FAMILY_COUNT]; /* what they took: some of the runs are timed, all are counted */
     uint64_t memory_bytes;
+    uint64_t ring_bytes; /* of each CPU's ring */
+    unsigned fullest;    /* that one of them was, in parts of 256 */
 };
 void kernel_cost(const struct kernel_side *kernel, struct kernel_cost *ret_cost);
 

@@ -83,6 +83,26 @@ static void missing_io_uring(json_t *missing, const struct sonde_shared *shared)
                                     why, "remedy", "Start the program with UV_USE_IO_URING=0."));
 }
 
+/* How full the rings of its threads were: those that were too small, and the fullest of the others. */
+static void missing_full(json_t *missing, const struct program *program)
+{
+    char why[200], others[80] = "";
+    unsigned full = 0, fullest = 0;
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        const struct program_thread *t = &program->threads[i];
+        full += t->lost_full > 0;
+        fullest = MAX(fullest, t->lost_full ? 0 : t->fullest);
+    }
+    if (full < program->thread_count)
+        snprintf(others, sizeof(others), "; of the other %u, the fullest was %u %% full",
+                 program->thread_count - full, fullest * 100 / 256);
+    snprintf(why, sizeof(why), "rings of %u of its threads were full before sonde could empty them%s", full,
+             others);
+    json_array_append_new(missing,
+                          json_pack("{s:s, s:s, s:s}", "what", "some of its events", "why", why, "remedy",
+                                    "Leave sonde a CPU, or record less with --level requests."));
+}
+
 /* Limits of sonde's own that the program has reached. */
 static void missing_limits(json_t *missing, const struct program *program, const struct sonde_shared *shared)
 {
@@ -105,16 +125,8 @@ static void missing_limits(json_t *missing, const struct program *program, const
                               json_pack("{s:s, s:s, s:s}", "what", "some of its connections", "why", why,
                                         "remedy", "Use several processes with fewer connections each."));
     }
-    if (program->losses[SONDE_loss_reason_ring_full]) {
-        unsigned full = 0;
-        for (uint32_t i = 0; i < program->thread_count; i++)
-            full += program->threads[i].lost_full > 0;
-        snprintf(why, sizeof(why), "rings of %u of its threads were full before sonde could empty them",
-                 full);
-        json_array_append_new(missing,
-                              json_pack("{s:s, s:s, s:s}", "what", "some of its events", "why", why, "remedy",
-                                        "Leave sonde a CPU, or record less with --level requests."));
-    }
+    if (program->losses[SONDE_loss_reason_ring_full])
+        missing_full(missing, program);
 }
 
 /* What could not be hooked or found, without the fields that the probe found on live objects, and with those
@@ -270,6 +282,27 @@ static json_t *losses_array(const struct session *session, const struct ctf_tota
     return losses;
 }
 
+/* Records that found a CPU's ring full. */
+static void missing_kernel_full(json_t *missing, const struct session *session)
+{
+    uint64_t lost = 0;
+    for (int i = 0; i < SONDE_FAMILY_COUNT; i++)
+        lost += session->kernel_lost[i];
+    if (!lost)
+        return;
+    struct kernel_cost cost;
+    char why[160];
+    kernel_cost(session->kernel, &cost);
+    snprintf(
+        why, sizeof(why),
+        "the ring of a CPU (%u KB) was full before sonde could empty it; sonde found up to %u %% of one in "
+        "use",
+        (unsigned)(cost.ring_bytes >> 10), cost.fullest * 100 / 256);
+    json_array_append_new(missing,
+                          json_pack("{s:s, s:s, s:s}", "what", "some of the kernel's events", "why", why,
+                                    "remedy", "Leave sonde a CPU, or record less with --kernel=FAMILY,..."));
+}
+
 /* What no process is to blame for. */
 static json_t *session_missing_array(const struct session *session)
 {
@@ -280,6 +313,7 @@ static json_t *session_missing_array(const struct session *session)
                               json_pack("{s:s, s:s, s:s}", "what",
                                         "the kernel's side: system calls, scheduling, wake-ups, TCP, disks",
                                         "why", p->what, "remedy", p->remedy));
+    missing_kernel_full(missing, session);
     if (session->least_level == SONDE_level_requests)
         json_array_append_new(missing, json_pack("{s:s, s:s, s:s}", "what",
                                                  "callbacks, phases of the event loop, the thread pool, "
@@ -313,7 +347,8 @@ static json_t *kernel_object(const struct session *session)
                                           kernel_families(session->kernel) >> i & 1, "events",
                                           (json_int_t)cost.events[i], "lost", (json_int_t)lost[i], "runs",
                                           (json_int_t)cost.runs[i], "run_ns", (json_int_t)cost.run_ns[i]));
-    return json_pack("{s:o, s:I}", "families", families, "memory_bytes", (json_int_t)cost.memory_bytes);
+    return json_pack("{s:o, s:I, s:i}", "families", families, "memory_bytes", (json_int_t)cost.memory_bytes,
+                     "fullest_percent", (int)(cost.fullest * 100 / 256));
 }
 
 /* Room on the disk that is kept for the last manifest: when the disk is full, that is the one file which must

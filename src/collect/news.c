@@ -28,8 +28,9 @@ static const uint64_t QUIET_AFTER_NS = 1200 * NS_PER_MS, LOOK_NS = 100 * NS_PER_
 static const uint64_t REPORTED_LOOK_NS = 10 * NS_PER_MS;
 
 /* The scheduler's tracepoint misses a thread now and then, so rings of quiet programs are looked at all the
- * same. */
-static const uint64_t DRAIN_QUIET_NS = 20 * NS_PER_MS;
+ * same: fifty times a second at first, later ten times, because with hundreds of programs these looks are
+ * most of what an idle host costs. */
+static const uint64_t DRAIN_QUIET_NS = 20 * NS_PER_MS, DRAIN_QUIET_MAX_NS = 100 * NS_PER_MS;
 
 /* A program that was attached to while it computed shows that within this time (watch.c). */
 static const uint64_t MIDWAY_NS = 3 * NS_PER_S;
@@ -115,7 +116,8 @@ bool session_skips(const struct session *session, struct program *program, uint6
     if (program->quiet && program->followed && !program->gone && now_ns < program->drain_next_ns &&
         !kernel_has_run(session->kernel, program->pid) && kernel_reports(session, now_ns))
         return true;
-    program->drain_next_ns = now_ns + DRAIN_QUIET_NS;
+    program->drain_next_ns =
+        now_ns + MIN(MAX((now_ns - program->ran_ns) / 8, DRAIN_QUIET_NS), DRAIN_QUIET_MAX_NS);
     return false;
 }
 

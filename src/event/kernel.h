@@ -1,5 +1,5 @@
 /* What the BPF program that watches the kernel's side (bpf/activity.bpf.c) and its user-space half
- * (collect/kernel.c) share: the families of events, the records in the ring buffer, the table of calls.
+ * (collect/kernel.c) share: the families of events, the records in the ring buffers, the table of calls.
  * Compiles for BPF and for user space. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef EVENT_KERNEL_H
@@ -24,7 +24,7 @@ enum sonde_family {
         SONDE_FAMILY_COUNT
 };
 
-/* In the ring buffer: this, then the catalogue's struct record_X of the event. Times are CLOCK_MONOTONIC. */
+/* In a ring buffer: this, then the catalogue's struct record_X of the event. Times are CLOCK_MONOTONIC. */
 struct sonde_kernel_record {
     uint64_t end_ns, duration_ns;
     uint32_t event; /* enum sonde_event_id */
@@ -51,11 +51,13 @@ enum sonde_call_kind {
     SONDE_CALL_WAKES = 32,  /* it wakes other threads (futex, kill, exit) */
 };
 
-/* Of each family and CPU: how often its programs ran, and how long those runs took whose number is a
- * multiple of SONDE_TIMED_RUNS. */
+/* Of a CPU, by family: how often its programs ran, and how long those runs took whose number is a multiple of
+ * SONDE_TIMED_RUNS. */
 enum { SONDE_TIMED_RUNS = 64 };
 struct sonde_kernel_runs {
-    uint64_t count, timed_ns;
+    struct {
+        uint64_t count, timed_ns;
+    } of[SONDE_FAMILY_COUNT];
 };
 
 /* Counters of the program: what was lost by family, then these. */
@@ -65,6 +67,9 @@ enum {
     SONDE_COUNT_MISSED_RUNS, /* of programs that the kernel left out: they were running already, or it did not
                                 call them */
     SONDE_KERNEL_COUNTS
+};
+struct sonde_kernel_counts { /* of a CPU */
+    uint64_t of[SONDE_KERNEL_COUNTS];
 };
 
 #endif
