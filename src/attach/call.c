@@ -266,17 +266,21 @@ bool call_restorer_stands(int memory, uint64_t address)
     return n > 0 && restorer_bytes(code, (size_t)n) != 0;
 }
 
-const uint8_t call_stub[CALL_STUB_BYTES] = {
-    0x48, 0x89,
-    0xc7, /* mov %rax, %rdi */
-    0xb8, SYS_rt_sigreturn,
-    0,    0,
-    0,          /* mov $15, %eax */
-    0x0f, 0x05, /* syscall */
-};
+SONDE_BACK(call_stub);
+
+/* Behind the frame's return address, which has been taken. */
+static bool is_at_frame(const struct user_regs_struct *regs, const struct call_frame *frame)
+{
+    return regs->rsp == frame->address + 8;
+}
 
 bool call_is_over(const struct user_regs_struct *regs, const struct call_frame *frame, uint64_t back)
 {
-    return (int)regs->orig_rax == SYS_rt_sigreturn && regs->rsp == frame->address + 8 && regs->rip > back &&
-           regs->rip <= back + CALL_STUB_BYTES;
+    return (int)regs->orig_rax == SYS_rt_sigreturn && is_at_frame(regs, frame) && regs->rip > back &&
+           regs->rip <= back + SONDE_BACK_BYTES;
+}
+
+bool call_has_told(const struct user_regs_struct *regs, const struct call_frame *frame, uint64_t stub)
+{
+    return is_at_frame(regs, frame) && regs->rip == stub + SONDE_BACK_TOLD;
 }

@@ -13,6 +13,7 @@
 #include <sys/user.h>
 
 #include "base/problem.h"
+#include "event/back.h"
 #include "symbol/modules.h"
 
 enum { CALL_XSTATE_MAX = 16 << 10 }; /* with AVX-512 and AMX it takes 11 KB */
@@ -59,11 +60,14 @@ int call_find_restorer(const struct modules *modules, int memory, uint64_t *ret_
  * it does not. */
 bool call_restorer_stands(int memory, uint64_t address);
 
-/* A stub in the place of the restorer, which destroys the result of a call: this one leaves it in rdi. */
-enum { CALL_STUB_BYTES = 10 };
-extern const uint8_t call_stub[CALL_STUB_BYTES];
+/* A stub in the place of the restorer, which destroys the result of a call: this one keeps it (event/back.h).
+ */
+extern const uint8_t call_stub[SONDE_BACK_BYTES];
 
 /* Is a thread with these registers about to enter the frame's rt_sigreturn? */
 bool call_is_over(const struct user_regs_struct *regs, const struct call_frame *frame, uint64_t back);
+
+/* Has it returned to a stub that tells (SONDE_BACK_TELLS), and sent its signal? */
+bool call_has_told(const struct user_regs_struct *regs, const struct call_frame *frame, uint64_t stub);
 
 #endif

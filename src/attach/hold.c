@@ -48,31 +48,32 @@ static void hurry(bool on)
 /* Each thread that is interrupted or let go runs for a moment. The kernel lets one that has just woken run
  * before one that computes: of thousands at once, the one that serves would wait behind all of them, and
  * behind us. So after every so many others we pause until the latest of them, some on each CPU, have had
- * their turn; in all not for long, since there may be some that compute. */
+ * their turn; in all not for long, since there may be some that compute. More at a time would keep the one
+ * that serves waiting for longer, fewer would keep all of them held for longer. */
 struct pace {
-    const struct proc *proc;
-    size_t count; /* of threads, in all */
+    const struct hold *hold;
     uint64_t left_ns;
 };
 
 static struct pace pace_of(const struct hold *hold)
 {
     static const uint64_t ALL_PAUSES_NS = 60 * NS_PER_MS;
-    return (struct pace){hold->proc, hold->threads.count, ALL_PAUSES_NS};
+    return (struct pace){hold, ALL_PAUSES_NS};
 }
 
 /* After the index-th of the threads. */
-static void give_way(struct pace *pace, const pid_t *threads, size_t index)
+static void give_way(struct pace *pace, size_t index)
 {
-    enum { FEW = 32, AT_A_TIME = 16, LATEST = 4, PAUSE_US = 50, TURN_US = 2000 };
-    if (pace->count <= FEW || index % AT_A_TIME)
+    enum { AT_A_TIME = 64, LATEST = 4, PAUSE_US = 50, TURN_US = 4000 };
+    const struct hold *hold = pace->hold;
+    if (hold->threads.count < AT_A_TIME || index % AT_A_TIME)
         return;
     const struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
     uint64_t begin_ns = clock_monotonic_ns(), end_ns = begin_ns + MIN(pace->left_ns, TURN_US * NS_PER_US);
     nanosleep(&pause, NULL);
     for (size_t i = 0; i < LATEST && i <= index; i++) {
-        pid_t tid = threads[index - i];
-        while (tid != pace->proc->pid && clock_monotonic_ns() < end_ns && thread_is_runnable(pace->proc, tid))
+        pid_t tid = hold->threads.at[index - i].tid;
+        while (tid != hold->pid && clock_monotonic_ns() < end_ns && thread_is_runnable(hold->proc, tid))
             nanosleep(&pause, NULL);
     }
     pace->left_ns -= MIN(pace->left_ns, clock_monotonic_ns() - begin_ns);
@@ -149,9 +150,9 @@ static void await_late(struct hold *late)
     while (late->threads.count && !aside_is_within()) {
         size_t kept = 0;
         array_foreach (&late->threads, t) {
-            int status, r = stop_wait(*t, in_ms(1), &status);
-            bool done = r == -ESRCH ||
-                        (r == 0 && ptrace(PTRACE_DETACH, *t, NULL, (void *)(long)stop_signal(status)) == 0);
+            int status, r = stop_wait(t->tid, in_ms(1), &status);
+            bool done = r == -ESRCH || (r == 0 && ptrace(PTRACE_DETACH, t->tid, NULL,
+                                                         (void *)(long)stop_signal(status)) == 0);
             if (!done)
                 late->threads.at[kept++] = *t;
         }
@@ -161,7 +162,8 @@ static void await_late(struct hold *late)
 
 static void await_late_thread(pid_t tid)
 {
-    struct hold late = {.threads = {.at = &tid, .count = 1, .capacity = 1}};
+    struct hold_thread thread = {.tid = tid};
+    struct hold late = {.threads = {.at = &thread, .count = 1, .capacity = 1}};
     await_late(&late);
 }
 
@@ -182,7 +184,8 @@ static int stop_thread(struct hold *hold, pid_t tid, int *ret_status, struct pro
     int r = seize(hold, tid, problem);
     if (r < 0)
         return r;
-    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 || array_add(&hold->threads, tid) < 0) {
+    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 ||
+        array_add(&hold->threads, (struct hold_thread){.tid = tid}) < 0) {
         ptrace(PTRACE_DETACH, tid, NULL, NULL);
         return -ESRCH;
     }
@@ -200,12 +203,12 @@ static int stop_thread(struct hold *hold, pid_t tid, int *ret_status, struct pro
  * each would be looked for among all. */
 static bool holds(const struct hold *hold, pid_t tid, size_t *next)
 {
-    if (*next < hold->threads.count && hold->threads.at[*next] == tid) {
+    if (*next < hold->threads.count && hold->threads.at[*next].tid == tid) {
         ++*next;
         return true;
     }
     array_foreach (&hold->threads, t)
-        if (*t == tid)
+        if (t->tid == tid)
             return true;
     return false;
 }
@@ -224,7 +227,7 @@ static int seize_others(struct hold *hold, struct problem *problem)
             continue;
         r = seize(hold, tid, problem);
         if (r == 0) {
-            r = array_add(&hold->threads, tid);
+            r = array_add(&hold->threads, (struct hold_thread){.tid = tid});
             found++;
         } else if (r == -ESRCH) {
             r = 0;
@@ -232,6 +235,12 @@ static int seize_others(struct hold *hold, struct problem *problem)
     }
     closedir(tasks);
     return r < 0 ? r : found;
+}
+
+/* Is everybody ours? Who is held makes no threads and does not end, so that counting them is enough. */
+static bool holds_everybody(const struct hold *hold)
+{
+    return proc_status_number(hold->proc, "Threads") == (long)hold->threads.count;
 }
 
 /* What is known of a seized thread before it is interrupted: how often it had run, and, if it slept then,
@@ -250,7 +259,7 @@ static struct look *look_at_threads(const struct hold *hold, size_t first)
     struct look *looks = count ? calloc(count, sizeof(*looks)) : NULL;
     long call;
     for (size_t i = 0; looks && i < count; i++) {
-        looks[i].tid = hold->threads.at[first + i];
+        looks[i].tid = hold->threads.at[first + i].tid;
         looks[i].times = thread_runs(hold->proc, looks[i].tid).times;
         if (!looks[i].times || !thread_is_asleep(hold->proc, looks[i].tid, &call, &looks[i].at))
             looks[i].at = 0;
@@ -258,56 +267,49 @@ static struct look *look_at_threads(const struct hold *hold, size_t first)
     return looks;
 }
 
-/* Interrupts a seized thread. One that slept in a system call and has not run since need not be waited for:
- * it executes nothing of its program before it stops, and with more programs than CPUs its turn may be far.
- */
-static void interrupt_one(struct hold *hold, pid_t tid, const struct look *look)
+/* Waits until a thread that was interrupted has stopped. One that slept in a system call and has not run
+ * since need not be waited for: it executes nothing of its program before it stops, and with more programs
+ * than CPUs its turn may be far. */
+static int await_stop(const struct hold *hold, struct hold_thread *thread, const struct look *look,
+                      uint64_t deadline, uint64_t last)
 {
-    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-    if (!look || look->tid != tid || !look->at || thread_runs(hold->proc, tid).times != look->times)
-        return;
-    const struct hold_asleep asleep = {.tid = tid, .at = look->at};
-    (void)array_add(&hold->asleep, asleep);
-}
-
-/* *next as in holds(). */
-static bool sleeps(const struct hold *hold, pid_t tid, size_t *next)
-{
-    if (*next < hold->asleep.count && hold->asleep.at[*next].tid == tid) {
-        ++*next;
-        return true;
+    int r = stop_wait_interrupted(thread->tid, STOP_AT_ONCE, NULL);
+    if (r != -ETIMEDOUT)
+        return r;
+    if (look && look->tid == thread->tid && look->at &&
+        thread_runs(hold->proc, thread->tid).times == look->times) {
+        thread->asleep_at = look->at;
+        return 0;
     }
-    array_foreach (&hold->asleep, a)
-        if (a->tid == tid)
-            return true;
-    return false;
+    r = stop_wait_interrupted(thread->tid, deadline, NULL);
+    while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !thread_is_unstoppable(hold->proc, thread->tid))
+        r = stop_wait_interrupted(thread->tid, in_ms(1), NULL);
+    return r;
 }
 
 /* Interrupts threads that were seized and looked at, and waits for them together: the main thread or all but
  * it, from the first on. Who did not stop in time is moved to late, who is gone forgotten. */
 static void interrupt(struct hold *hold, size_t first, const struct look *looks, bool main, struct hold *late)
 {
-    size_t kept = first, next = hold->asleep.count;
+    size_t kept = first;
     struct pace pace = pace_of(hold);
     for (size_t i = first; i < hold->threads.count; i++) {
-        pid_t tid = hold->threads.at[i];
+        pid_t tid = hold->threads.at[i].tid;
         if ((tid == hold->pid) != main)
             continue;
-        interrupt_one(hold, tid, looks ? &looks[i - first] : NULL);
+        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
         if (!main)
-            give_way(&pace, hold->threads.at, i);
+            give_way(&pace, i);
     }
     uint64_t deadline = in_ms(STOP_ALL_TIMEOUT_MS), last = in_ms(STOP_ALL_RUNNABLE_MS);
     for (size_t i = first; i < hold->threads.count; i++) {
-        pid_t tid = hold->threads.at[i];
-        bool awaited = (tid == hold->pid) == main && !sleeps(hold, tid, &next);
-        int r = awaited ? stop_wait_interrupted(tid, deadline, NULL) : 0;
-        while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !thread_is_unstoppable(hold->proc, tid))
-            r = stop_wait_interrupted(tid, in_ms(1), NULL);
+        struct hold_thread thread = hold->threads.at[i];
+        bool awaited = (thread.tid == hold->pid) == main;
+        int r = awaited ? await_stop(hold, &thread, looks ? &looks[i - first] : NULL, deadline, last) : 0;
         if (r == 0)
-            hold->threads.at[kept++] = tid;
-        else if (r != -ESRCH && array_add(&late->threads, tid) < 0)
-            await_late_thread(tid);
+            hold->threads.at[kept++] = thread;
+        else if (r != -ESRCH && array_add(&late->threads, thread) < 0)
+            await_late_thread(thread.tid);
     }
     hold->threads.count = kept;
 }
@@ -316,11 +318,11 @@ static void interrupt(struct hold *hold, size_t first, const struct look *looks,
 static int give_up(struct hold *hold, struct hold *late, struct problem *problem)
 {
     int r = problem_set(problem, -EAGAIN, "thread %d of process %d does not stop (it waits for a disk?)",
-                        late->threads.at[0], hold->pid);
+                        late->threads.at[0].tid, hold->pid);
     size_t seized = hold->threads.count;
     for (size_t i = 0; i < seized; i++)
-        if (ptrace(PTRACE_DETACH, hold->threads.at[i], NULL, NULL) < 0 && errno == ESRCH) {
-            ptrace(PTRACE_INTERRUPT, hold->threads.at[i], NULL, NULL); /* it was not stopped yet */
+        if (ptrace(PTRACE_DETACH, hold->threads.at[i].tid, NULL, NULL) < 0 && errno == ESRCH) {
+            ptrace(PTRACE_INTERRUPT, hold->threads.at[i].tid, NULL, NULL); /* it was not stopped yet */
             (void)array_add(&late->threads, hold->threads.at[i]);
         }
     hold->threads.count = 0;
@@ -345,7 +347,7 @@ int hold_all(const struct proc *proc, struct hold *ret_hold, struct problem *pro
         interrupt(&hold, held, looks, false, &late);
         if (!late.threads.count)
             interrupt(&hold, held, looks, true, &late);
-    } while (r > 0 && !late.threads.count);
+    } while (r > 0 && !late.threads.count && !holds_everybody(&hold));
     if (late.threads.count && aside_leaves())
         r = problem_set(problem, -EINTR, "process %d is left alone: interrupted", pid);
     else if (late.threads.count)
@@ -365,11 +367,10 @@ uint64_t hold_release(struct hold *hold)
 {
     struct hold late = {0};
     struct pace pace = pace_of(hold);
-    size_t next = 0;
     array_foreach (&hold->threads, t) {
-        if (ptrace(PTRACE_DETACH, *t, NULL, NULL) < 0 && sleeps(hold, *t, &next))
+        if (ptrace(PTRACE_DETACH, t->tid, NULL, NULL) < 0 && t->asleep_at)
             (void)array_add(&late.threads, *t); /* its turn has not come yet */
-        give_way(&pace, hold->threads.at, (size_t)(t - hold->threads.at));
+        give_way(&pace, (size_t)(t - hold->threads.at));
     }
     uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
     await_late(&late);
@@ -377,7 +378,6 @@ uint64_t hold_release(struct hold *hold)
         hurry(false);
     array_done(&late.threads);
     array_done(&hold->threads);
-    array_done(&hold->asleep);
     hold->since_ns = 0;
     return held_ns;
 }
@@ -434,6 +434,7 @@ int hold_main(const struct proc *proc, const struct modules *modules, int memory
         return r;
     hold.memory = memory;
     hold.restorer = restorer;
+    hold.may_signal = proc_status_number(proc, "Seccomp") == 0;
     if (stop_is_group(status))
         r = -EBUSY;
     else if (!call_restorer_stands(memory, restorer))
@@ -460,13 +461,9 @@ static bool is_inside(const struct hold_range *ranges, size_t count, uint64_t ad
 
 int hold_clear(struct hold *hold, const struct hold_range *ranges, size_t count)
 {
-    array_foreach (&hold->asleep, a)
-        if (is_inside(ranges, count, a->at))
-            return -EAGAIN;
-    size_t next = 0;
     array_foreach (&hold->threads, t) {
-        struct user_regs_struct regs;
-        if (!sleeps(hold, *t, &next) && ptrace(PTRACE_GETREGS, *t, NULL, &regs) == 0 &&
+        struct user_regs_struct regs = {.rip = t->asleep_at};
+        if ((t->asleep_at || ptrace(PTRACE_GETREGS, t->tid, NULL, &regs) == 0) &&
             is_inside(ranges, count, regs.rip))
             return -EAGAIN;
     }

@@ -16,21 +16,21 @@
 #include "base/proc.h"
 #include "symbol/modules.h"
 
-/* A thread that sleeps in a system call and stops when it wakes up, before it executes anything. */
-struct hold_asleep {
+struct hold_thread {
     pid_t tid;
-    uint64_t at; /* the address where it will go on */
+    uint64_t asleep_at; /* it sleeps in a system call and stops when it wakes up, before it executes anything;
+                           the address where it will go on. 0: it is stopped */
 };
 
 struct hold {
     const struct proc *proc; /* not ours to release */
     pid_t pid;
-    int memory;           /* its /proc/PID/mem, not ours to close; for calls */
-    uint64_t restorer;    /* where calls return to (call.h); 0: none can be made */
-    uint64_t stub;        /* the same, and keeps their result: copied from call_stub; 0: there is none */
-    ARRAY(pid_t) threads; /* all stopped, or asleep; the main thread first */
-    ARRAY(struct hold_asleep) asleep;
-    uint64_t since_ns; /* when the first was about to be stopped */
+    int memory;        /* its /proc/PID/mem, not ours to close; for calls */
+    uint64_t restorer; /* where calls return to (call.h); 0: none can be made */
+    uint64_t stub;     /* the same, and keeps their result: copied from call_stub; 0: there is none */
+    bool may_signal;   /* it has no system call filter that might forbid a stub to send itself a signal */
+    ARRAY(struct hold_thread) threads; /* the main thread first */
+    uint64_t since_ns;                 /* when the first was about to be stopped */
 };
 
 /* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in

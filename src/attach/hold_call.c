@@ -54,6 +54,7 @@ struct call {
     struct call_frame frame;
     uint64_t blocked;
     uint64_t back;  /* where it returns to */
+    bool tells;     /* there it sends itself a signal, so that its system calls need not be followed */
     bool restarted; /* a system call of the called function has taken the kernel's note of the thread's own */
     uint64_t result;
 };
@@ -143,6 +144,10 @@ static int keep_for_later(struct call *call, int signal)
 static int take_signal(struct call *call, int signal)
 {
     siginfo_t info;
+    if (signal == SIGURG) { /* not ours: that could not be told from it any more */
+        call->tells = false;
+        return keep_for_later(call, signal);
+    }
     if (!(fault_signals() & bit(signal)))
         return signal; /* SIGSTOP: the process stops, and this thread with it once it is let go */
     if (ptrace(PTRACE_GETSIGINFO, call->tid, NULL, &info) < 0)
@@ -158,6 +163,15 @@ static bool is_over(struct call *call, const struct user_regs_struct *regs)
     if (over && call->back != call->hold->restorer)
         call->result = regs->rdi;
     return over;
+}
+
+/* Has it returned and said so? Then it is as good as back, where its frame would lead it. */
+static bool has_told(struct call *call, const struct user_regs_struct *regs)
+{
+    bool told = call->tells && !call->restarted && call_has_told(regs, &call->frame, call->hold->stub);
+    if (told)
+        call->result = regs->rbx;
+    return told;
 }
 
 /* Takes too long, and is let go: once it stops, or, where it does not (a freezer), with our end. Then it goes
@@ -182,14 +196,16 @@ static int leave(struct call *call)
     return r == -EINTR ? r : -ETIMEDOUT;
 }
 
-/* From its first instruction to the entry of rt_sigreturn. */
-static int run_call(struct call *call)
+/* From its first instruction to the entry of rt_sigreturn, or to where it has told that it has returned: each
+ * system call that is followed makes two stops, and a stop takes as long as a hundred system calls.
+ * *ret_told: which of the two. */
+static int run_call(struct call *call, bool *ret_told)
 {
     uint64_t deadline = clock_monotonic_ns() + CALL_TIMEOUT_MS * NS_PER_MS;
     for (int signal = 0;;) {
         struct user_regs_struct regs;
         int status;
-        if (ptrace(PTRACE_SYSCALL, call->tid, NULL, (void *)(long)signal) < 0)
+        if (ptrace(call->tells ? PTRACE_CONT : PTRACE_SYSCALL, call->tid, NULL, (void *)(long)signal) < 0)
             return -errno;
         int r = stop_wait(call->tid, deadline, &status);
         if (r == -ETIMEDOUT || r == -EINTR)
@@ -209,6 +225,9 @@ static int run_call(struct call *call)
                 return 0;
             call->result = regs.rax;
         } else if (!(status >> 16)) {
+            *ret_told = WSTOPSIG(status) == SIGURG && has_told(call, &regs);
+            if (*ret_told)
+                return 0;
             signal = take_signal(call, WSTOPSIG(status));
             if (signal < 0)
                 return signal;
@@ -242,9 +261,10 @@ static int make(struct call *call, struct user_regs_struct *regs)
     int r = enter(call, regs);
     if (r < 0)
         return r;
-    r = run_call(call);
+    bool told = false;
+    r = run_call(call, &told);
     if (r == 0)
-        return come_back(call);
+        return told ? call_state_restore(call->tid, &call->state) : come_back(call);
     if (!call->hold->threads.count || r == -ESRCH)
         return r;
     int restored = call_state_restore(call->tid, &call->state);
@@ -282,9 +302,10 @@ int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, i
         return problem_set(problem, hold->threads.count ? -ENOMEM : -ESRCH, "process %d is not held",
                            hold->pid);
     call->hold = hold;
-    call->tid = hold->threads.at[0];
-    call->back = hold->stub ? hold->stub : hold->restorer;
-    call->blocked = ~fault_signals();
+    call->tid = hold->threads.at[0].tid;
+    call->tells = hold->stub && hold->may_signal;
+    call->back = !hold->stub ? hold->restorer : hold->stub + (call->tells ? SONDE_BACK_TELLS : 0);
+    call->blocked = ~fault_signals() & ~(call->tells ? bit(SIGURG) : 0);
     int r = !call_restorer_stands(hold->memory, hold->restorer) ? -ESRCH
             : has_shadow_stack(call->tid)                       ? -ENOSYS
                                                                 : 0;

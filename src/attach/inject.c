@@ -312,7 +312,7 @@ static int make_stub(struct hold *hold, const struct injector *injector, struct 
     if ((int64_t)page < 0)
         return problem_set(problem, (int)(int64_t)page, "process %d may not map executable memory: %s",
                            hold->pid, strerror((int)-(int64_t)page));
-    if (pwrite(hold->memory, call_stub, sizeof(call_stub), (off_t)page) != sizeof(call_stub))
+    if (pwrite(hold->memory, call_stub, SONDE_BACK_BYTES, (off_t)page) != SONDE_BACK_BYTES)
         return problem_set(problem, -EIO, "process %d: its memory cannot be written", hold->pid);
     hold->stub = page;
     return 0;

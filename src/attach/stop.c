@@ -57,7 +57,7 @@ int stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status)
             result = MIN(r, 0);
         else if (aside_leaves())
             result = -EINTR;
-        else
+        else if (deadline_ns)
             (void)sigtimedwait(&child, NULL, &wake);
     } while (result == -ETIMEDOUT && clock_monotonic_ns() < deadline_ns);
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -11,8 +11,9 @@
  * The end of a child of our own is left to be waited for by whoever wants its exit status. */
 int stop_take(pid_t tid, int *ret_status);
 
-/* Waits for it until a time of CLOCK_MONOTONIC: 0 and its wait status, -ETIMEDOUT, -ESRCH, or -EINTR when we
- * are to leave (aside.h). */
+/* Waits for it until a time of CLOCK_MONOTONIC (STOP_AT_ONCE: not at all): 0 and its wait status, -ETIMEDOUT,
+ * -ESRCH, or -EINTR when we are to leave (aside.h). */
+#define STOP_AT_ONCE 0
 int stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status);
 
 /* Waits until a seized thread stops by our PTRACE_INTERRUPT, or because its process was stopped; signals that

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "event/back.h"
 #include "held.h"
 #include "test.h"
 
@@ -35,10 +36,8 @@ struct board {
 static struct board *board;
 
 /* Where calls return to. */
-__attribute__((naked)) static void stub(void)
-{
-    __asm__("mov %rax, %rdi; mov $15, %eax; syscall");
-}
+extern const char stub[SONDE_BACK_BYTES];
+SONDE_BACK(stub);
 
 static int memory_of(pid_t pid)
 {
@@ -153,7 +152,7 @@ static void test_all_are_held_and_let_go(void **state)
     for (int round = 0; round < 20; round++) {
         assert_int_equal(hold_soon(pid, &hold, &problem), 0);
         assert_int_equal(hold.threads.count, 3);
-        assert_int_equal(hold.threads.at[0], pid);
+        assert_int_equal(hold.threads.at[0].tid, pid);
         uint64_t turns[3];
         for (int i = 0; i < 3; i++)
             turns[i] = board->turns[i];

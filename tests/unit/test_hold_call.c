@@ -2,6 +2,7 @@
  * there had been none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hold.h"
+#include "attach/thread_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "event/back.h"
 #include "held.h"
 #include "test.h"
 
@@ -37,15 +39,29 @@ static int pipe_ends[2];
 
 /* ---- inside the child ---- */
 
-__attribute__((naked)) static void stub(void)
-{
-    __asm__("mov %rax, %rdi; mov $15, %eax; syscall");
-}
+extern const char stub[SONDE_BACK_BYTES];
+SONDE_BACK(stub);
 
 static uint64_t add_one(uint64_t value)
 {
     board->calls++;
     return value + 1;
+}
+
+enum { MANY = 200 };
+
+static uint64_t make_many_calls(uint64_t value)
+{
+    for (int i = 0; i < MANY; i++)
+        syscall(SYS_getppid);
+    return value + 1;
+}
+
+/* As somebody else might, while a call goes on. */
+static uint64_t send_urgent(uint64_t value)
+{
+    syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGURG);
+    return make_many_calls(value);
 }
 
 /* Until it is told to go on; floating-point state and flags are used on the way. */
@@ -104,6 +120,14 @@ static bool has_handlers(void)
             return false;
     }
     return true;
+}
+
+static void compute(void);
+
+static void be_urgent(void)
+{
+    signal(SIGURG, handle);
+    compute();
 }
 
 /* Everything that a call might leave behind: vector, x87 and control registers, flags, the signal mask, the
@@ -399,6 +423,57 @@ static void test_a_thread_that_computes(void **state)
     end(&child);
 }
 
+/* A thread runs once more after each stop. */
+static unsigned long long runs_of(const struct child *child)
+{
+    return thread_runs(held(child->pid), child->pid).times;
+}
+
+static void test_system_calls_do_not_stop_it(void **state)
+{
+    struct child child = start(compute);
+    struct hold hold;
+    uint64_t result = 0;
+    if (!may_trace(&child) || !runs_of(&child))
+        end_and_skip(&child);
+    assert_int_equal(hold_child(&child, &hold), 0);
+    if (!hold.may_signal) { /* we are under a filter ourselves, and so is it */
+        hold_release(&hold);
+        end_and_skip(&child);
+    }
+    unsigned long long before = runs_of(&child);
+    assert_int_equal(call(&hold, make_many_calls, &result), 0);
+    assert_int_equal(result, 42);
+    assert_true(runs_of(&child) - before <
+                MANY / 2); /* of 2 * MANY stops; it may have lost its CPU as well */
+    hold_release(&hold);
+    end(&child);
+}
+
+static void test_the_signal_that_tells_may_come_from_others(void **state)
+{
+    struct child child = start(be_urgent);
+    if (!may_trace(&child))
+        end_and_skip(&child);
+    for (uint64_t round = 0; round < 50; round++) {
+        struct hold hold;
+        uint64_t result = 0;
+        assert_int_equal(hold_child(&child, &hold), 0);
+        assert_int_equal(call(&hold, send_urgent, &result), 0);
+        assert_int_equal(result, 42);
+        assert_int_equal(board->handled, round); /* it waits until the call is over */
+        assert_int_equal(call(&hold, add_one, &result), 0);
+        assert_int_equal(result, 42);
+        hold_release(&hold);
+        uint64_t turns = board->turns;
+        while (board->turns < turns + 2)
+            usleep(100);
+        assert_int_equal(board->handled, round + 1);
+        assert_int_equal(board->wrong, 0);
+    }
+    end(&child);
+}
+
 static void test_a_tracer_that_is_killed_anywhere(void **state)
 {
     struct child child = start(compute);
@@ -655,6 +730,8 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thread_that_computes),
+        cmocka_unit_test(test_system_calls_do_not_stop_it),
+        cmocka_unit_test(test_the_signal_that_tells_may_come_from_others),
         cmocka_unit_test(test_a_tracer_that_is_killed),
         cmocka_unit_test(test_a_tracer_that_is_killed_anywhere),
         cmocka_unit_test(test_system_calls_that_are_cut_short),
