@@ -9,6 +9,10 @@
 //   churn=1000    N short Node runs, one after the other, under one recording: sonde's memory and descriptors
 //   prefork=150   a server that makes 50 children a second, for N seconds: the same, and who is accounted for; pieces add up
 //   liars=20      a traced program that makes a child every 2 ms for N seconds, under the names of Node and Redis: the same
+//   busy-cost=200 N processes that record and sleep in turns, 1,000 bursts of 50 records a second together: sonde's CPU
+//                 time for each event, beside one such process at the same rate, in turns
+//   rings=2       N threads that make system calls without a pause, all recorded (root): what the kernel's side takes
+//                 for a record, what sonde does, and what is lost
 //   busy=50       N traced idle processes beside a Redis at full speed: records, losses, the fullest ring
 //   all=100       attaching to N programs of 10 threads, and detaching from all
 //   containers=500  the same with N programs, each in namespaces and control groups of its own (root), and what they cost idle
@@ -156,7 +160,7 @@ async function stop(count) {
         seen.nothing.push(await line());
         bare.push(Number(spawnSync(load, ['hold', String(service.pid)], { encoding: 'utf8' }).stdout) / 1e6);
         seen.bare.push(await line());
-        const trace = path.join(work, `stop-${i}`);
+        const trace = path.join(work, `stop-${count}-${i}`);
         before = queued();
         const attached = run(sonde, 'attach', '-q', '--no-kernel', '-o', trace, '--duration', '0.3', service.pid);
         const status = await attached.ended;
@@ -168,7 +172,7 @@ async function stop(count) {
         total.push(stops.total_ns / 1e6);
     }
     service.kill('SIGKILL');
-    const of = (list) => Object.fromEntries(Object.entries(spread(list)).map(([name, x]) => [name, Number(x.toFixed(2))]));
+    const of = (list) => spreadOf(list);
     const both = (list) => ({ serving_ms: of(list.map(([main]) => main)), others_ms: of(list.map(([, others]) => others)) });
     return { threads: count, nothing: { ...both(seen.nothing), queued_ms: of(waited.nothing) }, bare: { held_ms: of(bare), ...both(seen.bare) }, sonde: { longest_hold_ms: of(longest), all_holds_ms: of(total), ...both(seen.attach), queued_ms: of(waited.attach) } };
 }
@@ -269,6 +273,56 @@ async function containers(count) {
     }
 }
 
+const lostOf = ({ losses }) => losses.reduce((sum, l) => sum + l.count, 0);
+const spreadOf = (list, digits = 2) => Object.fromEntries(Object.entries(spread(list)).map(([name, x]) => [name, Number(x.toFixed(digits))]));
+
+// A few seconds under way: CPU time of sonde, and of all events that it has written by the end, those of that time.
+async function costOfEvents(count, number) {
+    const trace = path.join(work, `busy-cost-${number}`), seconds = 4, rate = 1000, burst = 50;
+    const recording = record(trace, load, 'bursts', count, rate, burst);
+    await until(recording, () => /up/.test(recording.said), `${count} processes`);
+    await until(recording, () => traced(trace) > count, `${count} traced processes`);
+    await pause(1000);
+    const before = cpuTime(recording.pid), from = process.hrtime.bigint();
+    await pause(1000 * seconds);
+    const cpu = cpuTime(recording.pid) - before, took = Number(process.hrtime.bigint() - from) / 1e9;
+    await ended(recording);
+    const { events, end_ns: end, processes } = manifest(trace), begin = Math.max(...processes.map((p) => p.start_ns));
+    const kernel = Object.values(manifest(trace).kernel?.families ?? {}).reduce((sum, f) => sum + f.events, 0);
+    const result = { ns: cpu / took / (rate * burst), events, kernel_share: kernel / events, lost: lostOf(manifest(trace)), seconds: (end - begin) / 1e9 };
+    fs.rmSync(trace, { recursive: true, force: true });
+    return result;
+}
+
+async function busyCost(count) {
+    const rounds = 5, one = [], many = [];
+    for (let i = 0; i < rounds; i++) {
+        one.push(await costOfEvents(1, 2 * i));
+        many.push(await costOfEvents(count, 2 * i + 1));
+    }
+    const of = (list) => ({ cpu_ns_a_record: spreadOf(list.map((x) => x.ns), 0), kernel_share: spreadOf(list.map((x) => x.kernel_share)), lost: list.reduce((sum, x) => sum + x.lost, 0) });
+    return { rounds, one: of(one), many: of(many), ratio: spreadOf(many.map((x, i) => x.ns / one[i].ns)) };
+}
+
+async function rings(count) {
+    const rounds = 5, kernel = [], collector = [], share = [], rates = [];
+    let memory = 0, fullest = 0;
+    for (let i = 0; i < rounds; i++) {
+        const trace = path.join(work, `rings-${count}-${i}`), recording = run(sonde, 'run', ...OPTIONS, '--kernel=sys', '-o', trace, '--', load, 'calls', count, 2);
+        const status = await recording.ended;
+        const { kernel: side, overhead, losses, end_ns: end, start_ns: start } = manifest(trace), { events, lost, runs, run_ns: ns } = side.families.sys;
+        if (status !== 0 && status !== 4) throw new Error(`sonde run: ${status}\n${recording.complained}`);
+        kernel.push(ns / runs);
+        collector.push((overhead.collector_cpu_ns ?? 0) / events);
+        share.push(losses.filter((l) => l.reason.startsWith('kernel-ring-full')).reduce((sum, l) => sum + l.count, 0) / (events + lost));
+        rates.push((events + lost) / ((end - start) / 1e9));
+        memory = side.memory_bytes;
+        fullest = Math.max(fullest, side.fullest_percent ?? 0);
+        fs.rmSync(trace, { recursive: true, force: true });
+    }
+    return { rounds, kernel_ns_a_run: spreadOf(kernel, 0), collector_ns_an_event: spreadOf(collector, 0), lost_share: spreadOf(share, 4), events_a_second: spreadOf(rates, 0), memory_mb: Math.round(memory / 2 ** 20), fullest_percent: fullest };
+}
+
 async function busy(count) {
     const trace = path.join(work, 'busy'), port = await freePort();
     const recording = record(trace, 'sh', '-c', `exec 3<&0; "${load}" idle ${count} 10 <&3 & redis-server --port ${port} --bind 127.0.0.1 --save "" --dir "${work}" > /dev/null`);
@@ -283,7 +337,7 @@ async function busy(count) {
 const PARTS = {
     node: [node, 200], blind: [(count) => node(count, '--no-kernel'), 200], threads: [threads, 100], stop: [stop, 2000],
     churn: [churn, 1000], prefork: [prefork, 150], liars: [liars, 20], busy: [busy, 50], all: [all, 100],
-    containers: [containers, 500],
+    containers: [containers, 500], 'busy-cost': [busyCost, 200], rings: [rings, 2],
 };
 
 try {

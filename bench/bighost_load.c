@@ -12,8 +12,11 @@
  *                                          after half a second; prints how many there were
  *   bighost_load liars SECONDS             forks a child every 2 ms that executes sleep(1) for 20 ms, under
  *                                          the name of a Redis or a Node; prints how many there were
- *   bighost_load hold PID                  a bare stop of all threads: seizes them, interrupts them, waits
- *                                          for all and lets go; prints how long they were held, ns */
+ *   bighost_load bursts PROCESSES RATE N   as many processes that call call() N times and sleep, in turns:
+ * RATE bursts a second of all together, spread evenly; prints "up", ends with its input bighost_load calls
+ * THREADS SECONDS     as many threads that make a short system call again and again bighost_load hold PID a
+ * bare stop of all threads: seizes them, interrupts them, waits for all and lets go; prints how long they
+ * were held, ns */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <pthread.h>
@@ -210,6 +213,69 @@ static int give_birth(uint64_t every_ns, double seconds, void (*live)(unsigned))
     return 0;
 }
 
+/* ---- much work ---- */
+
+static void sleep_until(uint64_t ns)
+{
+    const struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+/* Until the write end that others hold is closed. */
+static void burst_again(int end, uint64_t first_ns, uint64_t every_ns, int calls)
+{
+    struct pollfd over = {.fd = end, .events = POLLIN};
+    for (uint64_t next = first_ns; poll(&over, 1, 0) == 0; next += every_ns) {
+        sleep_until(next);
+        for (int i = 0; i < calls; i++)
+            call(NULL, 0);
+    }
+}
+
+static int bursts(unsigned processes, unsigned rate, int calls)
+{
+    int end[2];
+    char byte;
+    uint64_t every_ns = 1000000000ull * processes / rate, begin_ns = now_ns() + 10000000ull * processes;
+    call(NULL, 0);
+    if (pipe(end) < 0)
+        return 1;
+    for (unsigned i = 0; i < processes; i++)
+        if (fork() == 0) {
+            close(end[1]);
+            call(NULL, 0);
+            burst_again(end[0], begin_ns + every_ns * i / processes, every_ns, calls);
+            _exit(0);
+        }
+    printf("up\n");
+    fflush(stdout);
+    while (read(0, &byte, 1) > 0)
+        ;
+    close(end[1]);
+    while (wait(NULL) > 0)
+        ;
+    return 0;
+}
+
+static uint64_t calls_end_ns;
+
+static void *make_calls(void *unused)
+{
+    while (now_ns() < calls_end_ns)
+        for (int i = 0; i < 100; i++)
+            (void)getppid();
+    return unused;
+}
+
+static int calls(int threads, double seconds)
+{
+    call(NULL, 0);
+    calls_end_ns = now_ns() + (uint64_t)(seconds * 1e9);
+    begin(threads - 1, make_calls);
+    make_calls(NULL);
+    return 0;
+}
+
 /* ---- hold ---- */
 
 static int hold(const char *pid)
@@ -249,8 +315,12 @@ int main(int argc, char **argv)
         return give_birth(1000000000u / (unsigned)atoi(argv[2]), atof(argv[3]), call_and_end);
     if (argc == 3 && strcmp(argv[1], "liars") == 0)
         return give_birth(2000000, atof(argv[2]), lie);
+    if (argc == 5 && strcmp(argv[1], "bursts") == 0)
+        return bursts((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]), atoi(argv[4]));
+    if (argc == 4 && strcmp(argv[1], "calls") == 0)
+        return calls(atoi(argv[2]), atof(argv[3]));
     fprintf(stderr,
             "usage: bighost_load idle PROCESSES THREADS | serve THREADS | prefork RATE SECONDS | liars "
-            "SECONDS | hold PID\n");
+            "SECONDS | bursts PROCESSES RATE N | calls THREADS SECONDS | hold PID\n");
     return 2;
 }
