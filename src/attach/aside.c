@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,8 +20,8 @@
 enum {
     LEAVE_AFTER_MS = 200, /* since we were seen to be asked to end */
     KILL_AFTER_MS = 200,  /* it was told to leave */
-    KILL_LATE_MS = 30,    /* the same of one that was begun when we were to end already */
-    MOMENT_MS = 250,      /* stopping threads takes so long at most, on a busy machine */
+    KILL_LATE_MS = 20,    /* the same of one that was begun when we were to end already */
+    MOMENT_MS = 200,      /* stopping threads takes so long at most, on a busy machine */
     LOOK_MS = 2,
 };
 
@@ -57,14 +58,14 @@ static bool ends;
 static void note_asked(void)
 {
     uint64_t now_ns = clock_monotonic_ns();
-    if (!asked_ns || now_ns - asked_ns > ASIDE_END_NS)
+    if (!asked_ns || (!ends && now_ns - asked_ns > ASIDE_END_NS)) /* another Ctrl-C gives no more time */
         asked_ns = now_ns;
 }
 
 void aside_end(void)
 {
-    ends = true;
     note_asked();
+    ends = true;
 }
 
 bool aside_is_ending(void)
@@ -83,11 +84,24 @@ uint64_t aside_deadline_ns(uint64_t patience_ns)
     return ends ? MIN(deadline_ns, asked_ns + ASIDE_END_NS) : deadline_ns;
 }
 
+/* After the deadline the first may need the moment whole; a hundred that do not stop must not take it each.
+ */
+uint64_t aside_moment_end_ns(void)
+{
+    static uint64_t moment_ns;
+    const uint64_t now_ns = clock_monotonic_ns(), deadline_ns = asked_ns + ASIDE_END_NS;
+    if (now_ns < deadline_ns)
+        return MAX(MIN(deadline_ns, now_ns + MOMENT_MS * NS_PER_MS), now_ns + ASIDE_SHORT_NS);
+    if (moment_ns < deadline_ns)
+        moment_ns = now_ns + MOMENT_MS * NS_PER_MS;
+    return MAX(moment_ns, now_ns + ASIDE_SHORT_NS);
+}
+
 /* Waits until the child has ended, which is told to leave when we are to end. */
 static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void *), void *context)
 {
     const bool late = ends;
-    uint64_t leave_ns = late ? MAX(asked_ns + ASIDE_END_NS, clock_monotonic_ns() + MOMENT_MS * NS_PER_MS) : 0;
+    uint64_t leave_ns = late ? aside_moment_end_ns() : 0;
     uint64_t kill_ns = 0; /* counts from when it was told to leave: we may have had no CPU ourselves */
     int fd = (int)call_system(SYS_pidfd_open, child, 0, 0, 0, 0);
     while (call_system(SYS_wait4, child, 0, WNOHANG | __WALL, 0, 0) == 0) {
@@ -115,6 +129,15 @@ static int outcome(int result, bool left)
     return result == -ECHILD && left ? -EINTR : result;
 }
 
+/* A child that keeps a process waiting is to get a CPU as soon as we would. What is forked begins without
+ * precedence (SCHED_RESET_ON_FORK), since it may be anybody's program. */
+static void begin_child(int nice)
+{
+    setsid();
+    if (nice < 0)
+        (void)setpriority(PRIO_PROCESS, 0, nice);
+}
+
 /* What parent and child share: the result, then the context. */
 struct sheet {
     int result;
@@ -131,9 +154,10 @@ int aside_run(int (*work)(void *context), void *context, size_t size, void (*mea
         return -ENOMEM;
     memcpy(sheet->context, context, size);
     sheet->result = -ECHILD;
+    const int nice = getpriority(PRIO_PROCESS, 0);
     pid_t child = fork();
     if (child == 0) {
-        setsid();
+        begin_child(nice);
         leaves = &sheet->leave;
         sheet->result = work(sheet->context);
         _exit(0);
@@ -151,14 +175,14 @@ int aside_run(int (*work)(void *context), void *context, size_t size, void (*mea
 struct turn {
     int (*work)(void *context);
     void *context;
-    int result;
+    int nice, result;
     volatile bool leave;
 };
 
 static int take_turn(void *argument)
 {
     struct turn *turn = argument;
-    setsid();
+    begin_child(turn->nice);
     leaves = &turn->leave;
     turn->result = turn->work(turn->context);
     return 0;
@@ -169,7 +193,7 @@ static int take_turn(void *argument)
 int aside_share(int (*work)(void *context), void *context)
 {
     enum { STACK = 256 << 10 };
-    struct turn turn = {work, context, -ECHILD, false};
+    struct turn turn = {work, context, getpriority(PRIO_PROCESS, 0), -ECHILD, false};
     char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED)

@@ -7,7 +7,7 @@
  * and a call inside it comes to its end alone (attach/call.h). So once we are asked to end (SIGINT, SIGTERM
  * or SIGHUP is blocked and pending, or aside_end() was called), the child has a moment; then it is told to
  * leave, and then it is killed. Children that are made later (to take hooks out) have until ASIDE_END_NS
- * after we were asked, all together, and those that are made after that a moment each. */
+ * after we were asked, all together, and those that are made after that one more moment, all together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTACH_ASIDE_H
 #define ATTACH_ASIDE_H
@@ -46,7 +46,12 @@ void aside_end(void);
 
 /* Until when one may try again and again what needs somebody else's cooperation, CLOCK_MONOTONIC: patience_ns
  * from now, and after aside_end() not longer than ASIDE_END_NS after we were first asked. */
-#define ASIDE_END_NS (700 * NS_PER_MS)
+#define ASIDE_END_NS   (500 * NS_PER_MS)
+#define ASIDE_SHORT_NS (10 * NS_PER_MS) /* what any of them has at least */
 uint64_t aside_deadline_ns(uint64_t patience_ns);
+
+/* After aside_end(): until when a child has time that is begun now, CLOCK_MONOTONIC. After the deadline they
+ * share one moment. */
+uint64_t aside_moment_end_ns(void);
 
 #endif

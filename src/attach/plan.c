@@ -123,6 +123,8 @@ static bool makes_sense(struct plan *plan)
     if (plan->head.kind > kinds)
         return false;
     end_text(plan->head.build_id, sizeof(plan->head.build_id));
+    end_text(plan->head.name, sizeof(plan->head.name));
+    end_text(plan->head.script, sizeof(plan->head.script));
     array_foreach (&plan->probes, p)
         end_text(p->build_id, sizeof(p->build_id));
     array_foreach (&plan->missing, m) {

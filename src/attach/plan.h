@@ -23,6 +23,8 @@ enum {
     PLAN_MODULES_MAX = 16,
     PLAN_PROBES_MAX = 16,
     PLAN_MISSING_MAX = 40,
+    PLAN_NAME_BYTES = 64,
+    PLAN_SCRIPT_BYTES = 2048,
 };
 
 /* The beginning of a function, to be put elsewhere: code, and the distances in it that depend on where. */
@@ -86,6 +88,8 @@ struct plan_head {
     uint32_t versions[4];
     uint32_t modules, hooks, probes, missing; /* how many */
     char build_id[48];                        /* of the first module; "" */
+    char name[PLAN_NAME_BYTES];               /* what people call the program; "": its kind says */
+    char script[PLAN_SCRIPT_BYTES];           /* that an interpreter runs; "": none */
     struct plan_library library;
     struct sonde_config config;
 };

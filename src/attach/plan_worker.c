@@ -299,6 +299,22 @@ static struct sonde_config no_layout(enum sonde_context context)
     return config;
 }
 
+/* ---- what it is called ---- */
+
+static void find_name(const struct target *target, struct plan_head *head)
+{
+    enum { ARGUMENTS_MAX = 1 << 20 };
+    _cleanup_(freep) char *line = NULL;
+    size_t length = 0;
+    const char *script = NULL;
+    if (!target->kind->reads_files)
+        return;
+    (void)proc_read(target->proc, "cmdline", ARGUMENTS_MAX, &line, &length);
+    _cleanup_(freep) char *name = target->kind->name(target, line, length, &script);
+    cut(head->name, sizeof(head->name), name ? name : "");
+    cut(head->script, sizeof(head->script), script ? script : "");
+}
+
 /* ---- the whole ---- */
 
 static int plan_whole(struct target *target, enum sonde_context context, struct plan *plan)
@@ -306,6 +322,7 @@ static int plan_whole(struct target *target, enum sonde_context context, struct 
     struct patch_set set = {0};
     int r = 0;
     plan->head.config = no_layout(context);
+    find_name(target, &plan->head);
     if (target->kind->layout)
         target->kind->layout(target, context, &plan->head.config);
     take_missing(target, 0, false, plan);

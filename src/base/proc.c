@@ -116,7 +116,11 @@ int proc_read(const struct proc *proc, const char *name, size_t limit, char **re
 
 ssize_t proc_read_link(const struct proc *proc, const char *name, char *ret_target, size_t size)
 {
-    ssize_t n = readlinkat(proc->directory, name, ret_target, size - 1);
+    _cleanup_(file_closep) int asked = ask_broker ? proc_ask(proc, PROC_TEXT, name, 0, 0) : -1;
+    if (ask_broker && asked < 0)
+        return asked;
+    ssize_t n = ask_broker ? read(asked, ret_target, size - 1)
+                           : readlinkat(proc->directory, name, ret_target, size - 1);
     if (n < 0)
         return -errno;
     ret_target[n] = '\0';

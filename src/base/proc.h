@@ -29,6 +29,10 @@ enum proc_question {
     PROC_MAPPED, /* the regular file that is mapped at [start, end) */
     PROC_FILE,   /* a regular file by its path in the process's root */
     PROC_OURS,   /* a regular file by its path in our own root */
+    PROC_PATH,   /* 0: there is a file or a directory of this path in the process's root */
+    /* These of a lender (broker/lender.h) only: */
+    PROC_MEMORY,  /* its memory, for reading */
+    PROC_PROGRAM, /* the file that it executes, by its place only (O_PATH) */
     PROC_QUESTIONS
 };
 typedef int proc_ask_fn(pid_t pid, enum proc_question question, const char *name, uint64_t start,

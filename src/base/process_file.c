@@ -111,7 +111,7 @@ static int walk_below(int root, const char *path)
 
 /* By its place only (O_PATH). A filter of system calls that cannot see what openat2() is to open forbids it:
  * broker/sandbox.c, and those of some containers. */
-static int open_below(int root, const char *path)
+int process_place_open(int root, const char *path)
 {
     const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                                  .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
@@ -154,7 +154,7 @@ static int open_place(int place)
 
 int process_file_open(int root, const char *path)
 {
-    _cleanup_(file_closep) int place = open_below(root, path);
+    _cleanup_(file_closep) int place = process_place_open(root, path);
     return place < 0 ? place : open_place(place);
 }
 
@@ -170,7 +170,7 @@ int process_file_of(const struct proc *proc, const char *path)
 int process_folder_open(int root, const char *path)
 {
     struct stat st;
-    int place = open_below(root, path);
+    int place = process_place_open(root, path);
     if (place < 0 || (fstat(place, &st) == 0 && S_ISDIR(st.st_mode)))
         return place;
     close(place);
@@ -207,7 +207,10 @@ bool process_has_path(const struct proc *proc, const char *path)
     if (snprintf(whole + folder, sizeof(whole) - (size_t)folder, "/%s", path) >=
         (int)(sizeof(whole) - (size_t)folder))
         return false;
+    int asked = proc_ask(proc, PROC_PATH, whole, 0, 0);
+    if (asked != -ENOSYS)
+        return asked == 0;
     _cleanup_(file_closep) int root = process_root_open(proc);
-    _cleanup_(file_closep) int place = root < 0 ? root : open_below(root, whole);
+    _cleanup_(file_closep) int place = root < 0 ? root : process_place_open(root, whole);
     return place >= 0;
 }

@@ -19,7 +19,10 @@ int process_root_open(const struct proc *proc);
  * when it is something else). Does not wait, whatever stands there. */
 int process_file_open(int root, const char *path);
 
-/* The same below the root of a process, or ours (NULL), which is opened for it. */
+/* What a path below a root leads to, by its place only (O_PATH). */
+int process_place_open(int root, const char *path);
+
+/* A regular file below the root of a process, or ours (NULL), which is opened for it. */
 int process_file_of(const struct proc *proc, const char *path);
 
 /* The folder below a root, to be looked at and for openat(2) of what is directly in it. */

@@ -27,7 +27,7 @@
 
 enum {
     QUESTIONS_MAX = 20000, /* in one piece of work: a process maps some hundred files */
-    LOOK_MS = 50,
+    LOOK_MS = 20,
     /* Reading the symbols of a large program takes seconds on a busy machine. */
     WORK_MAX_MS = 20000,
 };
@@ -56,10 +56,27 @@ struct broker {
 
 /* What of /proc/PID a worker may read, which holds its memory anyway: where its code is, whether it is the
  * one it was, how it was started. */
-static const char *const TEXTS[] = {"maps", "stat", "status", "comm", "cmdline"};
+static const char *const TEXTS[] = {"maps", "stat", "status", "comm", "cmdline", "environ"};
+
+/* A link's text, as a file. */
+static int open_link(const struct proc *proc, const char *name)
+{
+    char text[PATH_MAX];
+    ssize_t length = proc_read_link(proc, name, text, sizeof(text));
+    int file = length < 0 ? (int)length : memfd_create("sonde-link", MFD_CLOEXEC);
+    if (file < 0)
+        return length < 0 ? file : -errno;
+    int r = file_write_all(file, text, (size_t)length);
+    if (r >= 0 && lseek(file, 0, SEEK_SET) == 0)
+        return file;
+    close(file);
+    return r < 0 ? r : -errno;
+}
 
 static int open_text(const struct proc *proc, const char *name)
 {
+    if (strcmp(name, "cwd") == 0)
+        return open_link(proc, name);
     for (size_t i = 0; i < ARRAY_SIZE(TEXTS); i++)
         if (strcmp(TEXTS[i], name) == 0)
             return proc_file_open(proc, TEXTS[i], O_RDONLY);
@@ -67,8 +84,8 @@ static int open_text(const struct proc *proc, const char *name)
 }
 
 /* In the target's root, with its user's rights on files: a worker that asks for what the target maps or has
- * written gets it, and nothing that only we could open. */
-static int open_as_target(const struct proc *proc, const char *path)
+ * written gets it, and nothing that only we could open. opens: how. */
+static int open_as_target(const struct proc *proc, const char *path, int (*opens)(int root, const char *path))
 {
     long user = proc_status_number(proc, "Uid"), group = proc_status_number(proc, "Gid");
     bool changes = geteuid() == 0 && user != 0;
@@ -81,12 +98,20 @@ static int open_as_target(const struct proc *proc, const char *path)
         (void)setfsgid((gid_t)group);
         (void)setfsuid((uid_t)user); /* last: it takes root's capabilities for files away */
     }
-    int fd = process_file_open(root, path);
+    int fd = opens(root, path);
     if (changes) {
         (void)setfsuid(0);
         (void)setfsgid(0);
     }
     return fd;
+}
+
+static int has_path(int root, const char *path)
+{
+    int place = process_place_open(root, path);
+    if (place >= 0)
+        close(place);
+    return MIN(place, 0);
 }
 
 /* Debug files, which everybody may read. */
@@ -108,7 +133,8 @@ static int open_ours(const char *path)
 int broker_answer(const struct proc *proc, uint32_t question, const char *name, size_t length, uint64_t start,
                   uint64_t end)
 {
-    bool named = question == PROC_TEXT || question == PROC_FILE || question == PROC_OURS;
+    bool named =
+        question == PROC_TEXT || question == PROC_FILE || question == PROC_OURS || question == PROC_PATH;
     if (named && (length < 2 || length > PATH_MAX || memchr(name, 0, length) != name + length - 1))
         return -EPERM;
     if ((proc == NULL) != (question == PROC_OURS))
@@ -121,11 +147,18 @@ int broker_answer(const struct proc *proc, uint32_t question, const char *name, 
     case PROC_MAPPED:
         return start < end ? process_mapped_open(proc, start, end) : -EPERM;
     case PROC_FILE:
-        return open_as_target(proc, name);
+        return open_as_target(proc, name, process_file_open);
+    case PROC_PATH:
+        return open_as_target(proc, name, has_path);
     case PROC_OURS:
         return open_ours(name);
     }
     return -EPERM;
+}
+
+static bool is_yes_or_no(uint32_t question)
+{
+    return question == PROC_EXISTS || question == PROC_PATH;
 }
 
 static struct proc *target_of(const struct worker *worker, pid_t pid)
@@ -150,7 +183,7 @@ static int answer(struct worker *worker, const struct broker_head *asked, const 
                                      .question = asked->question,
                                      .result = MIN(r, 0),
                                      .serial = asked->serial};
-    bool has_file = r >= 0 && asked->question != PROC_EXISTS;
+    bool has_file = r >= 0 && !is_yes_or_no(asked->question);
     int sent = broker_send(worker->socket, head, NULL, 0, has_file ? r : -1);
     if (has_file)
         close(r);
@@ -195,14 +228,14 @@ static int await(const struct broker *broker, const struct worker *worker, uint6
                  bool (*is_ending)(void))
 {
     for (;;) {
+        if (is_ending && is_ending()) /* also of one that asks and asks */
+            return -EINTR;
         struct pollfd wait = {.fd = worker->socket, .events = POLLIN};
         int r = poll(&wait, 1, LOOK_MS);
         if (r > 0)
             return 0;
         if (r < 0 && errno != EINTR)
             return -errno;
-        if (is_ending && is_ending())
-            return -EINTR;
         if (broker->meanwhile)
             broker->meanwhile(broker->context);
         if (clock_monotonic_ns() > deadline_ns)
@@ -227,10 +260,13 @@ static void take_words(struct problem *problem, const char *bytes, size_t length
 }
 
 /* Its first message: what keeps it in. */
-static int meet(struct broker *broker, struct worker *worker, struct problem *problem)
+static int meet(struct broker *broker, struct worker *worker, bool (*is_ending)(void),
+                struct problem *problem)
 {
     struct broker_head head;
-    int r = await(broker, worker, in_ms(WORK_MAX_MS), NULL);
+    int r = await(broker, worker, in_ms(WORK_MAX_MS), is_ending);
+    if (r == -EINTR)
+        return problem_set(problem, r, "no worker was made: interrupted");
     ptrdiff_t n = r < 0 ? r : broker_receive(worker->socket, &head, broker->bytes, BROKER_BYTES_MAX, NULL);
     if (n < 0 || head.verb != BROKER_RESULT)
         return problem_set(problem, -EPIPE, "a worker ended before it began");
@@ -243,7 +279,8 @@ static int meet(struct broker *broker, struct worker *worker, struct problem *pr
     return 0;
 }
 
-static int begin_worker(struct broker *broker, struct worker *worker, struct problem *problem)
+static int begin_worker(struct broker *broker, struct worker *worker, bool (*is_ending)(void),
+                        struct problem *problem)
 {
     int pair[2];
     struct broker_head head = {.verb = BROKER_WORK};
@@ -257,12 +294,12 @@ static int begin_worker(struct broker *broker, struct worker *worker, struct pro
     if (r < 0)
         return problem_set(problem, r, "no worker can be made: %s", strerror(-r));
     worker->pid = head.target;
-    return meet(broker, worker, problem);
+    return meet(broker, worker, is_ending, problem);
 }
 
 /* The worker of the process's domain of trust. */
-static int worker_for(struct broker *broker, const struct proc *proc, struct worker **ret_worker,
-                      struct problem *problem)
+static int worker_for(struct broker *broker, const struct proc *proc, bool (*is_ending)(void),
+                      struct worker **ret_worker, struct problem *problem)
 {
     struct stat namespace = {0};
     long user = proc_status_number(proc, "Uid");
@@ -277,7 +314,7 @@ static int worker_for(struct broker *broker, const struct proc *proc, struct wor
         return -ENOMEM;
     *worker = (struct worker){
         .user = (uint64_t)user, .user_namespace = namespace.st_ino, .socket = -1, .pidfd = -1};
-    int r = begin_worker(broker, worker, problem);
+    int r = begin_worker(broker, worker, is_ending, problem);
     if (r == 0)
         r = array_add(&broker->workers, worker);
     if (r < 0) {
@@ -365,7 +402,7 @@ int broker_work(struct broker *broker, struct proc *proc, const void *bytes, siz
                 bool (*is_ending)(void), void **ret_result, size_t *ret_length, struct problem *problem)
 {
     struct worker *worker;
-    int r = worker_for(broker, proc, &worker, problem);
+    int r = worker_for(broker, proc, is_ending, &worker, problem);
     if (r < 0)
         return r;
     r = grant(worker, proc, problem);

@@ -158,12 +158,16 @@ static bool empty_root(void)
            chdir("/tmp") == 0 && chroot(".") == 0;
 }
 
+static bool become(uid_t user)
+{
+    return setgroups(0, NULL) == 0 && setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0;
+}
+
 /* A number that no user has: the kernel gives a process to nobody else of the same user to trace. */
 static bool become_nobody_else(void)
 {
     enum { FIRST = 1560281088 }; /* far from users, subordinate users (/etc/subuid) and systemd's */
-    uid_t user = (uid_t)FIRST + (uid_t)getpid();
-    return setgroups(0, NULL) == 0 && setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0;
+    return become((uid_t)FIRST + (uid_t)getpid());
 }
 
 /* All capabilities but these, of which those stay that the process has. */
@@ -420,6 +424,18 @@ static void add_signals(struct filter *filter, pid_t child)
     ADD_RULES(filter, own);
 }
 
+/* Of other processes it has what a lender opens for it (lender.h); the kernel's own page is read in its own
+ * memory. */
+static void add_observing(struct filter *filter, bool lends)
+{
+    const struct sock_filter own[] = {ALLOW_WITH(process_vm_readv, 0, getpid()), REFUSE(process_vm_readv)};
+    static const struct sock_filter NO_HANDLES[] = {REFUSE(pidfd_open)};
+    ADD_RULES(filter, own);
+    if (!lends)
+        ADD_RULES(filter, NO_HANDLES);
+    ADD_RULES(filter, NO_WRITING_FILTER);
+}
+
 static bool filter_reader(const struct sandbox_rights *rights)
 {
     static const struct sock_filter ALLOW_OTHERS[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -429,7 +445,7 @@ static bool filter_reader(const struct sandbox_rights *rights)
     if (!rights->network)
         ADD_RULES(&filter, NETWORK_FILTER);
     if (rights->observes)
-        ADD_RULES(&filter, NO_WRITING_FILTER);
+        add_observing(&filter, rights->lends);
     else
         ADD_RULES(&filter, OBSERVER_FILTER);
     ADD_RULES(&filter, ALLOW_OTHERS);
@@ -532,7 +548,13 @@ static void allow_all(int rules, const struct sandbox_rights *rights)
 
 int sandbox_confine(const struct sandbox_rights *rights, struct problem *problem)
 {
-    uint64_t ports = rights->network && geteuid() == 0 ? 1ull << CAP_NET_BIND_SERVICE : 0;
+    const uint64_t ports = rights->network && geteuid() == 0 ? 1ull << CAP_NET_BIND_SERVICE : 0;
+    if (rights->user && geteuid() == 0) {
+        /* Where there is no such number (a container with user numbers of its own) root goes on without what
+         * is not kept below. */
+        (void)prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+        (void)(rights->user == SANDBOX_NOBODY_ELSE ? become_nobody_else() : become(rights->user));
+    }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !keep_capabilities(rights->capabilities | ports))
         return problem_set(problem, -EPERM, "rights that are not needed cannot be given up: %s",
                            strerror(errno));

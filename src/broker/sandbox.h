@@ -33,6 +33,8 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
 void sandbox_close_others(const int *keep, int count);
 void sandbox_close_standard(void);
 
+#define SANDBOX_NOBODY_ELSE ((uid_t)-1)
+
 /* What is left to a process that reads what others have made. Paths are files or directories, then with all
  * that is below them; one that does not exist is passed over. */
 struct sandbox_rights {
@@ -46,9 +48,13 @@ struct sandbox_rights {
     bool all_files;      /* no rule on files: what the process's user and capabilities allow */
     bool network;        /* listens and connects, and reads what names of hosts need; root keeps the right to
                           * listen on ports below 1024 */
-    bool observes;       /* reads all files and the memory of other processes, and uses the BPF maps that it
-                          * has open; opens, makes, renames and removes nothing for writing. (Landlock would
-                          * forbid reading other processes: it is left to the filter of system calls.) */
+    bool observes;       /* reads files, uses the BPF maps that it has open, and asks which processes are
+                          * there; opens, makes, renames and removes nothing for writing. (Landlock would
+                          * forbid reading other processes' files and memory, also to those who lend them:
+                          * it is left to the filter of system calls.) */
+    bool lends;          /* who observes may also hold processes: for a lender */
+    uid_t user;          /* whom root becomes, who observes; SANDBOX_NOBODY_ELSE: a user that no other
+                          * process has; 0: it stays root */
     pid_t child;         /* whom it may send signals to, besides itself; 0: nobody */
     uint64_t capabilities; /* 1 << CAP_...: kept as far as the process has them */
 };

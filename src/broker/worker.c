@@ -39,7 +39,10 @@ static int ask(pid_t pid, enum proc_question question, const char *name, uint64_
         return r;
     if (broker_receive(broker, &head, NULL, 0, &fd) < 0 || head.verb != BROKER_ANSWER || head.serial != asked)
         _exit(1); /* the broker is gone */
-    return head.result < 0 ? head.result : question == PROC_EXISTS ? 0 : fd >= 0 ? fd : -EPROTO;
+    return head.result < 0                                    ? head.result
+           : question == PROC_EXISTS || question == PROC_PATH ? 0
+           : fd >= 0                                          ? fd
+                                                              : -EPROTO;
 }
 
 /* A target's memory, kept as long as it is granted. */

@@ -432,9 +432,6 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
     o.sampler.source = format != FORMAT_FOLDED || o.json;
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
     pid_t child = 0;
     if (o.output && (r = file_replaceable(o.output)) < 0) {
         problem_set(&problem, r, "%s: %s", o.output, strerror(-r));
@@ -444,8 +441,12 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return r;
     if (o.merge)
         return merge_files(&o, o.command, profile);
-    struct confine_sampler confined = {
-        .output = o.output, .trace = o.trace, .store = o.store, .connects = o.push || o.metrics};
+    struct confine_sampler confined = {.output = o.output,
+                                       .trace = o.trace,
+                                       .store = o.store,
+                                       .pids = o.sampler.pids,
+                                       .pid_count = o.sampler.pid_count,
+                                       .connects = o.push || o.metrics};
     if ((r = confine_sampler_begin(&confined, &problem)) < 0)
         return cli_fail(EXIT_FAILED, &problem);
     if (o.trace && (r = ctf_writer_join(o.trace, &trace, &problem)) < 0)
@@ -474,6 +475,9 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                         .interrupted = &interrupted,
                                         .child = child,
                                         .gate = gate};
+    struct sigaction action = {.sa_handler = on_signal}; /* until now there is nothing to be written */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
     if (r == 0)
         r = profile_sampling_run(&sampling, &problem);
     if (gate >= 0)

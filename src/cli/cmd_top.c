@@ -443,12 +443,9 @@ static int run_top(const struct command *self, int argc, char **argv)
     }
     options.pids = pids;
     options.whole_machine = !options.pid_count;
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
     struct problem problem = {0};
-    const struct confine_sampler confined = {.output = NULL}; /* it writes on the terminal */
+    const struct confine_sampler confined = {.pids = pids, .pid_count = options.pid_count};
     int r = confine_sampler_begin(&confined, &problem);
     if (r == 0)
         r = sampler_open(&options, &sampler, &problem);
@@ -457,6 +454,9 @@ static int run_top(const struct command *self, int argc, char **argv)
     if (r == 0)
         r = sampler_start(sampler, &problem);
     top.sampler = sampler;
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
     if (r == 0)
         r = watch(&top);
     if (r == 0)

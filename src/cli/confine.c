@@ -17,6 +17,7 @@
 #include "base/owner.h"
 #include "base/privileges.h"
 #include "broker/fetcher.h"
+#include "broker/lender.h"
 #include "broker/sandbox.h"
 #include "broker/writer.h"
 
@@ -272,21 +273,49 @@ int confine_sampler_begin(const struct confine_sampler *c, struct problem *probl
 {
     const char *const paths[] = {c->output, c->trace, c->store};
     int r = writer_start(paths, ARRAY_SIZE(paths), problem);
-    return r < 0 ? r : fetcher_start(problem);
+    if (r >= 0)
+        r = fetcher_start(problem);
+    return r < 0 ? r : lender_start(problem);
 }
 
-/* For its maps, the memory of processes, files that only others may read, and mapped files by their place
- * (SAMPLER_CAPABILITIES, but what opening events takes). */
-#define SAMPLING \
-    (1ull << CAP_BPF | 1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_CHECKPOINT_RESTORE)
+/* The store is read as well as written: as who owns it. */
+static uid_t sampling_user(const struct confine_sampler *c)
+{
+    struct stat st;
+    if (!c->store)
+        return SANDBOX_NOBODY_ELSE;
+    (void)owner_mkdir(c->store); /* who needs it says that there is none */
+    return stat(c->store, &st) == 0 ? st.st_uid : 0;
+}
+
+static int lend(const struct confine_sampler *c, struct problem *problem)
+{
+    int r = c->pid_count || c->child ? 0 : lender_allow(0);
+    for (size_t i = 0; i < c->pid_count && r >= 0; i++) {
+        r = lender_allow(c->pids[i]);
+        r = r == -ESRCH ? 0 : r; /* the sampler says so */
+    }
+    if (r >= 0 && c->child)
+        r = lender_allow(c->child);
+    return r < 0 ? problem_set(problem, r, "no process opens what others have: %s", strerror(-r)) : 0;
+}
 
 int confine_sampler(const struct confine_sampler *c, struct problem *problem)
 {
+    int r = lend(c, problem);
+    if (r < 0)
+        return r;
     const struct sandbox_rights rights = {.observes = true,
                                           .network = c->connects,
+                                          .user = sampling_user(c),
                                           .child = c->child,
-                                          .capabilities = SAMPLING | (c->child ? 1ull << CAP_KILL : 0)};
+                                          /* for its maps, and to end its command */
+                                          .capabilities =
+                                              1ull << CAP_BPF | (c->child ? 1ull << CAP_KILL : 0)};
     on_exit(end_at_once, NULL);
     prctl(PR_SET_NAME, "sonde:profile", 0, 0, 0); /* as doctor shows it */
-    return sandbox_confine(&rights, problem);
+    r = sandbox_confine(&rights, problem);
+    if (r >= 0)
+        lender_begin();
+    return r;
 }

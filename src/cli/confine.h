@@ -63,17 +63,20 @@ int confine_reading(const char *command, const char *folder, struct problem *pro
  * here. */
 struct confine_sampler {
     const char *output, *trace, *store; /* a file and directories that it writes; NULL: none */
+    const pid_t *pids;                  /* whom it samples, with all that they start; */
+    size_t pid_count;                   /* 0: the child, or if there is none everybody */
     bool connects;                      /* listens or connects */
     pid_t child;                        /* which it may end; 0: none */
 };
 
-/* Starts the processes that write its outputs and ask debuginfod servers for it: called before anything
- * foreign is read. 0 or a negative errno with problem set. */
+/* Starts the processes that write its outputs, ask debuginfod servers and open what others have for it:
+ * called before anything foreign is read. 0 or a negative errno with problem set. */
 int confine_sampler_begin(const struct confine_sampler *c, struct problem *problem);
 
-/* Once the sampler is open, before it reads anything of other processes: all rights but those to read
- * processes and files and to use its BPF maps are given up, for good and for all threads that are started
- * from then on; also those of a user who is not root. */
+/* Once the sampler is open, before it reads anything of other processes: all rights but that to use its BPF
+ * maps are given up, for good and for all threads that are started from then on; also those of a user who is
+ * not root. Root becomes a user that no other process has, or the owner of the store. What is to be read of
+ * other processes is lent (broker/lender.h). */
 int confine_sampler(const struct confine_sampler *c, struct problem *problem);
 
 #endif

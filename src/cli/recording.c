@@ -155,6 +155,19 @@ static int catch_signals(void)
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* The recording is complete, and everybody was let go: another Ctrl-C ends the report, as any command. */
+static void let_signals_end_us(void)
+{
+    sigset_t set = our_signals(), levels;
+    const struct timespec none = {0};
+    sigemptyset(&levels);
+    sigaddset(&levels, SIGUSR1);
+    sigaddset(&levels, SIGUSR2);
+    while (sigtimedwait(&levels, NULL, &none) > 0)
+        ; /* there is nothing left that they could change */
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 struct signals {
     struct recording *recording;
     int fd;
@@ -239,6 +252,7 @@ int recording_close(struct recording *recording, int status, const struct proble
     if (!recording->report)
         return exit_status;
     fflush(stderr);
+    let_signals_end_us();
     int reported = recording->follow ? observe_wait(observation) : report(folder, recording->json);
     return exit_status == EXIT_DONE ? reported < 0 ? EXIT_FAILED : reported : exit_status;
 }

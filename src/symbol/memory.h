@@ -12,6 +12,16 @@
  * now on, which stays the caller's; -1: through none. -ENOMEM. */
 int memory_read_through_descriptor(pid_t pid, int memory);
 
+/* In one that has given its rights up (broker/lender.h): from now on the memory of a process is read through
+ * a descriptor that this function opens, or returns a negative errno. They are kept as long as there is room.
+ */
+typedef int memory_open_fn(pid_t pid);
+void memory_open_from_now_on(memory_open_fn *open);
+
+/* The process may execute another program by now (one that shared its parent's memory until then leaves that
+ * behind): what is kept for it is closed. */
+void memory_forget(pid_t pid);
+
 /* Copies size bytes at address of process pid. 0, or -EFAULT (part is not mapped), -ESRCH, -EPERM. */
 int memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 

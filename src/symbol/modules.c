@@ -168,6 +168,7 @@ int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *pro
 {
     _cleanup_(proc_unrefp) struct proc *proc = NULL;
     struct proc_stat stat = {0};
+    memory_forget(pid);
     int r = proc_open(pid, &proc);
     if (r >= 0)
         r = proc_read_stat(proc, 0, &stat);
@@ -340,7 +341,9 @@ const struct module *modules_main(const struct modules *modules)
 {
     struct stat st = {.st_ino = modules->program};
     _cleanup_(proc_unrefp) struct proc *proc = modules->program ? NULL : proc_of(modules);
-    if (!modules->program && (!proc || fstatat(proc->directory, "exe", &st, 0) < 0))
+    _cleanup_(file_closep) int lent = proc ? proc_ask(proc, PROC_PROGRAM, NULL, 0, 0) : -1;
+    int r = lent >= 0 ? fstat(lent, &st) : proc ? fstatat(proc->directory, "exe", &st, 0) : -1;
+    if (!modules->program && r < 0)
         return NULL;
     array_foreach (&modules->list, m)
         if (m->inode == st.st_ino && m->executable)

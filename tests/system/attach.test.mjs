@@ -142,9 +142,11 @@ test('a loop that is stuck in a regular expression can be attached to, and is ex
     const node = start(t, process.execPath, [script]);
     await node.until(/stuck/, { stream: 'stdout' });
     await eventually('the loop burns its processor', () => fs.readFileSync(`/proc/${node.pid}/stat`, 'utf8').split(') ')[1].startsWith('R'));
-    const { status, stderr } = await finish(t, SONDE, ['attach', '-o', trace, '--duration', '3', node.pid]);
-    assert.equal(status, 0, stderr);
-    assert.match(stderr, /event loop blocked for .*: regular expression \/\^\(a\+\)\+\$\/ in wedge \(.*stuck\.js:4:\d+\)/);
+    const sonde = start(t, SONDE, ['attach', '-o', trace, node.pid]);
+    await sonde.until(/event loop blocked for .*: regular expression \/\^\(a\+\)\+\$\/ in wedge \(.*stuck\.js:4:\d+\)/);
+    kill(sonde.pid, 'SIGINT');
+    await sonde.ended;
+    assert.equal(sonde.status, 0, sonde.describe());
     kill(node.pid, 'SIGKILL');
 });
 
@@ -158,9 +160,11 @@ test('a loop that is stuck while it allocates, collects and calls the system can
         } })(); });`);
     const node = start(t, process.execPath, [script]);
     await node.until(/stuck/, { stream: 'stdout' });
-    const { status, stderr } = await finish(t, SONDE, ['attach', '-o', trace, '--duration', '5', node.pid]);
-    assert.equal(status, 0, stderr);
-    assert.match(stderr, /event loop blocked for .* in churn \(.*stuck\.js:\d+:\d+\)/);
+    const sonde = start(t, SONDE, ['attach', '-o', trace, node.pid]);
+    await sonde.until(/event loop blocked for .* in churn \(.*stuck\.js:\d+:\d+\)/);
+    kill(sonde.pid, 'SIGINT');
+    await sonde.ended;
+    assert.equal(sonde.status, 0, sonde.describe());
     kill(node.pid, 'SIGKILL');
 });
 

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process_file.h"
 #include "broker/protocol.h"
 #include "held.h"
 #include "symbol/memory.h"
@@ -115,12 +116,16 @@ static void ask_the_broker(pid_t target, const struct prey *prey)
     ask(prey->other, PROC_EXISTS, NULL, 0, 0, "asked about another process");
     ask(prey->other, PROC_TEXT, "maps", 0, 0, "got another process's mappings");
     ask(prey->other, PROC_FILE, "/etc/passwd", 0, 0, "got a file of another process");
+    ask(prey->other, PROC_PATH, "/etc", 0, 0, "asked what is in another process's root");
+    ask(prey->other, PROC_TEXT, "environ", 0, 0, "got another process's environment");
+    ask(prey->other, PROC_TEXT, "cwd", 0, 0, "asked where another process is");
+    ask(target, PROC_PATH, "/nowhere", 0, 0, "was told of a path that is not there");
     ask(prey->broker, PROC_TEXT, "maps", 0, 0, "got the broker's mappings");
     ask(1, PROC_TEXT, "status", 0, 0, "asked about init");
     ask(-1, PROC_TEXT, "status", 0, 0, "asked about nobody");
     static const char *const TEXTS[] = {
-        "mem",         "environ", "wchan", "../1/status", "task/1/mem", "fd/0", "root/etc/passwd",
-        "maps/../mem", "",        "exe",   "syscall",     "stack",      "auxv", "pagemap"};
+        "mem", "wchan", "../1/status", "task/1/mem", "fd/0", "root/etc/passwd", "maps/../mem",
+        "",    "exe",   "syscall",     "stack",      "auxv", "pagemap"};
     for (size_t i = 0; i < ARRAY_SIZE(TEXTS); i++)
         ask(target, PROC_TEXT, TEXTS[i], 0, 0, TEXTS[i][0] ? TEXTS[i] : "a text without a name");
     ask(target, PROC_MAPPED, NULL, 0, ~0ull, "mapped everything");
@@ -144,6 +149,8 @@ static void ask_the_broker(pid_t target, const struct prey *prey)
     long_name[0] = '/';
     long_name[sizeof(long_name) - 1] = '\0';
     ask(target, PROC_FILE, long_name, 0, 0, "got a name that is too long");
+    ask(target, PROC_MEMORY, NULL, 0, 0, "got memory that it was not given");
+    ask(target, PROC_PROGRAM, NULL, 0, 0, "got its program by its place");
     for (unsigned kind = PROC_QUESTIONS; kind < PROC_QUESTIONS + 300; kind++)
         ask(target, kind, "maps", 0, 0, "asked what there is no question for");
     ask(target, UINT32_MAX, "maps", 0, 0, "asked the last question");
@@ -157,6 +164,7 @@ static bool does_its_work(pid_t target, const struct prey *prey)
     struct proc_stat stat;
     struct modules;
     return proc_open(target, &proc) == 0 && proc_read_stat(proc, 0, &stat) == 0 &&
+           process_has_path(proc, "/etc") && proc_read_link(proc, "cwd", copy, sizeof(copy)) > 0 &&
            memory_read(target, prey->secret, copy, sizeof(copy)) == 0 &&
            memcmp(copy, secret, sizeof(copy)) == 0 &&
            memory_read(prey->other, prey->secret, copy, sizeof(copy)) < 0;

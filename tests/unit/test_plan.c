@@ -123,6 +123,24 @@ static void what_is_no_code_of_its_module_is_not_hooked(void **state)
     }
 }
 
+/* What a program is called stands in reports and on terminals. */
+static void names_end_and_are_printable(void **state)
+{
+    struct plan plan = sample_plan(), read;
+    void *bytes;
+    size_t length;
+    memset(plan.head.name, '\033', sizeof(plan.head.name));
+    memset(plan.head.script, 'x', sizeof(plan.head.script));
+    assert_int_equal(plan_encode(&plan, &bytes, &length), 0);
+    assert_int_equal(plan_decode(bytes, length, &read), 0);
+    assert_int_equal(strlen(read.head.name), PLAN_NAME_BYTES - 1);
+    assert_null(strchr(read.head.name, '\033'));
+    assert_int_equal(strlen(read.head.script), PLAN_SCRIPT_BYTES - 1);
+    free(bytes);
+    plan_done(&plan);
+    plan_done(&read);
+}
+
 static void functions_that_overlap_are_refused(void **state)
 {
     for (uint64_t distance = 0; distance < 8; distance++) {
@@ -212,6 +230,7 @@ int main(void)
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(counts_without_end_are_refused),
         cmocka_unit_test(what_is_no_code_of_its_module_is_not_hooked),
+        cmocka_unit_test(names_end_and_are_printable),
         cmocka_unit_test(functions_that_overlap_are_refused),
         cmocka_unit_test(modules_that_are_not_there_are_refused),
         cmocka_unit_test(what_a_probe_notes_lies_in_its_data),

@@ -56,8 +56,7 @@ static char *name_of_package(const struct proc *proc, const char *folder)
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/package.json", folder) >= (int)sizeof(path))
         return NULL;
-    _cleanup_(file_closep) int root = process_root_open(proc);
-    _cleanup_(file_closep) int fd = root < 0 ? -1 : process_file_open(root, path);
+    _cleanup_(file_closep) int fd = process_file_of(proc, path);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > PACKAGE_MAX)
         return NULL;

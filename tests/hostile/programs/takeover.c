@@ -131,7 +131,9 @@ static void files(void)
     note("changed a file's owner", call(SYS_chown, path("mine"), 0, 0, 0, 0));
     note("changed a file's time", call(SYS_utime, path("mine"), 0, 0, 0, 0));
     note("removed a file", call(SYS_unlink, path("unimportant"), 0, 0, 0, 0));
-    long fd = call(SYS_open, path("mine"), O_RDONLY, 0, 0, 0);
+    note("read a file of root's", call(SYS_open, path("mine"), O_RDONLY, 0, 0, 0));
+    note("read another process's memory as a file", call(SYS_open, path(other), O_RDONLY, 0, 0, 0));
+    long fd = call(SYS_open, path("public"), O_RDONLY, 0, 0, 0);
     if (fd < 0)
         printf("could not read a file\n");
     note("changed an open file's rights", call(SYS_fchmod, (uint64_t)fd, 0644, 0, 0, 0));

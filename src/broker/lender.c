@@ -1,0 +1,244 @@
+/* See lender.h. The messages are those of protocol.h: GRANT adds a process, WORK ends that, QUESTION asks.
+ * Who asks is assumed to have been taken over once it has begun to work. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/lender.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file.h"
+#include "base/process_file.h"
+#include "broker/apart.h"
+#include "broker/broker.h"
+#include "broker/protocol.h"
+#include "broker/sandbox.h"
+#include "symbol/memory.h"
+
+/* ---- in the lender: of which processes ---- */
+
+/* Who a process belongs to, as far as others are concerned. */
+struct domain {
+    long user;
+    uint64_t user_namespace;
+};
+
+struct scope {
+    bool all, closed;
+    ARRAY(struct proc *) processes;
+    ARRAY(struct domain) domains;
+    struct proc *last; /* that was asked about, and is allowed: the next question is about it, too */
+};
+
+static struct domain domain_of(const struct proc *proc)
+{
+    struct stat namespace = {0};
+    (void)fstatat(proc->directory, "ns/user", &namespace, 0);
+    return (struct domain){proc_status_number(proc, "Uid"), namespace.st_ino};
+}
+
+static int allow(struct scope *scope, pid_t pid)
+{
+    struct proc *proc = NULL;
+    if (scope->closed || pid < 0)
+        return -EPERM;
+    if (!pid) {
+        scope->all = true;
+        return 0;
+    }
+    int r = proc_open(pid, &proc);
+    if (r < 0)
+        return r;
+    if (array_add(&scope->processes, proc) < 0) {
+        proc_unref(proc);
+        return -ENOMEM;
+    }
+    return array_add(&scope->domains, domain_of(proc));
+}
+
+static bool in_domain(const struct scope *scope, const struct proc *proc)
+{
+    const struct domain its = domain_of(proc);
+    array_foreach (&scope->domains, d)
+        if (its.user >= 0 && d->user == its.user && d->user_namespace == its.user_namespace)
+            return true;
+    return false;
+}
+
+/* Is it one of them, or was it started by one, directly or not? */
+static bool descends(const struct scope *scope, const struct proc *proc)
+{
+    enum { GENERATIONS = 64 };
+    pid_t pid = proc->pid;
+    for (int i = 0; i < GENERATIONS && pid > 1; i++) {
+        array_foreach (&scope->processes, p)
+            if ((*p)->pid == pid && proc_exists(*p))
+                return true;
+        _cleanup_(proc_unrefp) struct proc *at = NULL;
+        if (proc_open(pid, &at) < 0)
+            return false;
+        pid = (pid_t)proc_status_number(at, "PPid");
+    }
+    return false;
+}
+
+/* The process, borrowed; NULL: it is none of the caller's business, or gone. */
+static const struct proc *find(struct scope *scope, pid_t pid)
+{
+    struct proc *proc = NULL;
+    if (scope->last && scope->last->pid == pid && proc_exists(scope->last))
+        return scope->last;
+    if (proc_open(pid, &proc) < 0)
+        return NULL;
+    if (!scope->all && !in_domain(scope, proc) && !descends(scope, proc)) {
+        proc_unref(proc);
+        return NULL;
+    }
+    proc_unref(scope->last);
+    return scope->last = proc;
+}
+
+/* ---- in the lender: answers ---- */
+
+static int answer(struct scope *scope, const struct broker_head *asked, const char *name, size_t length)
+{
+    const struct proc *proc = asked->target > 0 ? find(scope, asked->target) : NULL;
+    if (asked->target > 0 && !proc)
+        return -EPERM;
+    if (proc && asked->question == PROC_MEMORY)
+        return proc_file_open(proc, "mem", O_RDONLY);
+    if (proc && asked->question == PROC_PROGRAM)
+        return proc_file_open(proc, "exe", O_PATH);
+    return broker_answer(proc, asked->question, name, length, asked->start, asked->end);
+}
+
+/* For memory and maps, mapped files by their place, the rights of a process's user on its files. */
+#define NEEDED                                                                               \
+    (1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_CHECKPOINT_RESTORE | \
+     1ull << CAP_SETUID | 1ull << CAP_SETGID)
+
+static void run_lender(void *unused, int socket)
+{
+    static char name[PATH_MAX + 1];
+    const struct sandbox_rights rights = {.observes = true, .lends = true, .capabilities = NEEDED};
+    struct scope scope = {0};
+    sandbox_close_standard();
+    if (sandbox_confine(&rights, NULL) < 0)
+        return;
+    for (struct broker_head asked = {0};;) {
+        ptrdiff_t n = broker_receive(socket, &asked, name, sizeof(name), NULL);
+        if (n < 0 && n != -EPROTO)
+            return;
+        int r = -EPERM;
+        if (n >= 0 && asked.verb == BROKER_GRANT)
+            r = allow(&scope, asked.target);
+        else if (n >= 0 && asked.verb == BROKER_QUESTION)
+            r = answer(&scope, &asked, name, (size_t)n);
+        else if (n >= 0 && asked.verb == BROKER_WORK)
+            r = 0;
+        scope.closed |= asked.verb != BROKER_GRANT;
+        bool has_file = r >= 0 && asked.verb == BROKER_QUESTION && asked.question != PROC_EXISTS &&
+                        asked.question != PROC_PATH;
+        const struct broker_head head = {.verb = BROKER_ANSWER,
+                                         .target = asked.target,
+                                         .question = asked.question,
+                                         .result = MIN(r, 0),
+                                         .serial = asked.serial};
+        int sent = broker_send(socket, head, NULL, 0, has_file ? r : -1);
+        if (has_file)
+            close(r);
+        if (sent < 0)
+            return;
+    }
+}
+
+/* ---- in the one that asks ---- */
+
+static int lender = -1;
+static uint32_t serial;
+
+/* 0, a descriptor, or a negative errno. */
+static int exchange(struct broker_head head, const char *name)
+{
+    int fd = -1;
+    head.serial = ++serial;
+    int r = broker_send(lender, head, name, name ? strlen(name) + 1 : 0, -1);
+    if (r < 0)
+        return r;
+    if (broker_receive(lender, &head, NULL, 0, &fd) < 0 || head.verb != BROKER_ANSWER ||
+        head.serial != serial) {
+        if (fd >= 0)
+            close(fd);
+        return -EPIPE;
+    }
+    return head.result < 0 ? head.result : fd >= 0 ? fd : 0;
+}
+
+static int borrow(pid_t pid, enum proc_question question, const char *name, uint64_t start, uint64_t end)
+{
+    int r = exchange(
+        (struct broker_head){
+            .verb = BROKER_QUESTION, .target = pid, .question = question, .start = start, .end = end},
+        name);
+    return r == 0 && question != PROC_EXISTS && question != PROC_PATH ? -EPROTO : r;
+}
+
+/* What everybody may read needs nobody's rights. */
+static int open_public(pid_t pid, const char *name)
+{
+    char path[64];
+    if (strcmp(name, "maps") == 0 ||
+        snprintf(path, sizeof(path), "/proc/%d/%s", pid, name) >= (int)sizeof(path))
+        return -EPERM;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int open_ours(const char *path)
+{
+    _cleanup_(file_closep) int root = process_root_open(NULL);
+    return root < 0 ? root : process_file_open(root, path);
+}
+
+/* proc_ask_fn. */
+static int ask(pid_t pid, enum proc_question question, const char *name, uint64_t start, uint64_t end)
+{
+    int fd = -EPERM;
+    if (question == PROC_EXISTS)
+        return kill(pid, 0) < 0 && errno == ESRCH ? -ESRCH : 0;
+    if (question == PROC_TEXT)
+        fd = open_public(pid, name);
+    else if (question == PROC_OURS)
+        fd = open_ours(name);
+    return fd >= 0 ? fd : borrow(pid, question, name, start, end);
+}
+
+/* memory_open_fn. */
+static int open_memory(pid_t pid)
+{
+    return borrow(pid, PROC_MEMORY, NULL, 0, 0);
+}
+
+int lender_start(struct problem *problem)
+{
+    return apart_start("sonde:lender", run_lender, NULL, &lender, problem);
+}
+
+int lender_allow(pid_t pid)
+{
+    return exchange((struct broker_head){.verb = BROKER_GRANT, .target = pid}, NULL);
+}
+
+void lender_begin(void)
+{
+    (void)exchange((struct broker_head){.verb = BROKER_WORK}, NULL);
+    proc_ask_from_now_on(ask);
+    memory_open_from_now_on(open_memory);
+}

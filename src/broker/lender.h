@@ -1,0 +1,27 @@
+/* A process with rights that opens what one that has given its own up may still read of other processes: for
+ * `sonde profile` and `top`, which parse that themselves. Used by src/cli/confine.c.
+ *
+ * It lends descriptors: the text of maps and the like, the files that a process maps or could open itself
+ * (broker_answer()), its memory for reading. Of which processes, it is told before the other gives its rights
+ * up: of those, of what they and their children start, and of everything that the same users run in the same
+ * user namespaces; or of all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BROKER_LENDER_H
+#define BROKER_LENDER_H
+
+#include <sys/types.h>
+
+#include "base/problem.h"
+
+/* Forks it: called before anything foreign is read. 0 or a negative errno with problem set. */
+int lender_start(struct problem *problem);
+
+/* Adds a process, or all (0). -EPERM once lender_begin() was called. */
+int lender_allow(pid_t pid);
+
+/* From now on handles of processes (base/proc.h), files of processes (base/process_file.h) and their memory
+ * (symbol/memory.h) are the lender's, but for what everybody may read; it takes no more processes. For one
+ * thread. */
+void lender_begin(void);
+
+#endif

@@ -1,0 +1,213 @@
+/* A lender opens what it was told to open, for one that may have been taken over since. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/lender.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/proc.h"
+#include "base/process_file.h"
+#include "symbol/memory.h"
+#include "test.h"
+
+static const char secret[] = "what is in a process's memory";
+
+struct sleeper {
+    pid_t pid, child;
+    int say; /* a byte: it executes another program; the end: it ends */
+};
+
+static void become(uid_t user)
+{
+    if (user && setresuid(user, user, user) < 0)
+        _exit(1);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+/* A process of this user (0: ours), and one that it has started, of another. */
+static struct sleeper begin_sleeper(uid_t user)
+{
+    int say[2], ready[2];
+    char byte;
+    pid_t pids[2];
+    assert_int_equal(pipe2(say, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(say[1]);
+        pid_t started = fork();
+        become(!user || started ? user : 65531);
+        pid_t own = getpid();
+        (void)!write(ready[1], &own, sizeof(own));
+        while (!started)
+            pause();
+        if (read(say[0], &byte, 1) == 1)
+            execlp("sleep", "sleep", "1000", NULL);
+        _exit(0);
+    }
+    close(say[0]);
+    for (int i = 0; i < 2; i++) /* whichever is first */
+        assert_int_equal(read(ready[0], &pids[i], sizeof(pids[i])), sizeof(pids[i]));
+    close(ready[0]);
+    close(ready[1]);
+    return (struct sleeper){pid, pids[pids[0] == pid], say[1]};
+}
+
+static void end(struct sleeper s)
+{
+    kill(s.child, SIGKILL);
+    kill(s.pid, SIGKILL);
+    waitpid(s.pid, NULL, 0);
+    close(s.say);
+}
+
+static bool reads_secret(pid_t pid)
+{
+    char copy[sizeof(secret)];
+    return memory_read(pid, (uintptr_t)secret, copy, sizeof(copy)) == 0 &&
+           memcmp(copy, secret, sizeof(copy)) == 0;
+}
+
+static int open_of(pid_t pid, const char *text, const char *file)
+{
+    struct proc proc = {.pid = pid, .directory = -1, .pidfd = -1};
+    int fd = text ? proc_file_open(&proc, text, O_RDONLY) : process_file_of(&proc, file);
+    if (fd >= 0)
+        close(fd);
+    return fd;
+}
+
+static pid_t target, child, other;
+static struct sleeper targets;
+
+/* Each in a process of its own, since who has begun to ask does so for good; 0 or the number of the line that
+ * is not as it should be. */
+#define CHECK(condition)     \
+    do {                     \
+        if (!(condition))    \
+            return __LINE__; \
+    } while (0)
+
+static int begin_asking(pid_t allowed)
+{
+    CHECK(lender_start(NULL) == 0);
+    CHECK(lender_allow(allowed) == 0);
+    CHECK(lender_allow(INT32_MAX) == -ESRCH);
+    lender_begin();
+    return 0;
+}
+
+static int get_what_is_lent(void)
+{
+    int line = begin_asking(target);
+    CHECK(!line);
+    CHECK(reads_secret(target));
+    CHECK(open_of(target, "maps", NULL) >= 0);
+    CHECK(open_of(target, "stat", NULL) >= 0);
+    CHECK(open_of(target, NULL, "/etc/passwd") >= 0);
+    CHECK(reads_secret(child)); /* it was started by the target */
+    CHECK(open_of(child, "maps", NULL) >= 0);
+    return 0;
+}
+
+static int get_nothing_else(void)
+{
+    static const char *const TEXTS[] = {"mem",  "../1/maps", "maps/../mem", "task/1/mem",
+                                        "fd/0", "syscall",   "pagemap"};
+    int line = begin_asking(target);
+    CHECK(!line);
+    CHECK(lender_allow(other) == -EPERM);
+    CHECK(lender_allow(0) == -EPERM);
+    /* What everybody may read is opened here, with rights that one who is confined does not have. */
+    CHECK(setresuid(65530, 65530, 65530) == 0);
+    for (size_t i = 0; i < ARRAY_SIZE(TEXTS); i++)
+        CHECK(open_of(target, TEXTS[i], NULL) < 0);
+    CHECK(!reads_secret(other));
+    CHECK(open_of(other, "maps", NULL) < 0);
+    CHECK(open_of(other, NULL, "/etc/passwd") < 0);
+    CHECK(open_of(1, "maps", NULL) < 0);
+    CHECK(open_of(1, NULL, "/etc/passwd") < 0);
+    CHECK(open_of(target, NULL, "/proc/1/mem") < 0);
+    CHECK(open_of(target, NULL, "/etc/shadow") < 0);
+    struct proc proc = {.pid = other, .directory = -1, .pidfd = -1};
+    for (unsigned question = 0; question < PROC_QUESTIONS + 50; question++)
+        if (question != PROC_EXISTS && question != PROC_OURS)
+            CHECK(proc_ask(&proc, question, "maps", 0, 1) < 0);
+    return 0;
+}
+
+static int read_the_next_program(void)
+{
+    char *maps = NULL, head[4] = "";
+    size_t length;
+    struct proc proc = {.pid = target, .directory = -1, .pidfd = -1};
+    int line = begin_asking(0);
+    CHECK(!line);
+    CHECK(reads_secret(target));
+    CHECK(reads_secret(other)); /* all are lent */
+    CHECK(write(targets.say, "x", 1) == 1);
+    for (int i = 0; i < 60000 && memcmp(head, "\177ELF", 4) != 0; i++) {
+        uint64_t start = 0;
+        CHECK(proc_read(&proc, "maps", 1 << 20, &maps, &length) == 0);
+        if (!strstr(maps, "sleep") || sscanf(maps, "%lx", &start) != 1 ||
+            memory_read(target, start, head, sizeof(head)) < 0)
+            usleep(1000);
+        free(maps);
+    }
+    CHECK(memcmp(head, "\177ELF", 4) == 0);
+    CHECK(!reads_secret(target));
+    return 0;
+}
+
+static void run(int (*asks)(void))
+{
+    int status;
+    struct sleeper others = begin_sleeper(geteuid() == 0 ? 65532 : 0);
+    targets = begin_sleeper(geteuid() == 0 ? 65533 : 0);
+    target = targets.pid;
+    child = targets.child;
+    other = others.pid;
+    pid_t asking = fork();
+    if (asking == 0)
+        _exit(asks() % 256);
+    assert_int_equal(waitpid(asking, &status, 0), asking);
+    end(targets);
+    end(others);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status))
+        fail_msg("line %d (modulo 256) is not as it should be", WEXITSTATUS(status));
+}
+
+static void what_was_allowed_is_lent(void **state)
+{
+    run(get_what_is_lent);
+}
+
+static void and_nothing_else(void **state)
+{
+    if (geteuid() != 0)
+        skip(); /* all processes that could be asked for are the same user's */
+    run(get_nothing_else);
+}
+
+static void a_process_that_executes_another_program(void **state)
+{
+    run(read_the_next_program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_allowed_is_lent),
+        cmocka_unit_test(and_nothing_else),
+        cmocka_unit_test(a_process_that_executes_another_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
