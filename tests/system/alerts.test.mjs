@@ -23,7 +23,7 @@ async function hook(t) {
 }
 
 async function serve(t, folder, ...args) {
-    const running = sonde(t, 'serve', '--listen', '127.0.0.1:0', '--data', folder, '--no-store', '--idle-seconds', '0.3', '--every-seconds', '0.3', ...args);
+    const running = sonde(t, 'serve', '--listen', '127.0.0.1:0', '--data', folder, '--no-store', '--idle-seconds', '0.3', ...(args.includes('--every-seconds') ? [] : ['--every-seconds', '0.3']), ...args);
     const [, port] = await running.until(/receiving OTLP on port (\d+)/);
     let from = 0;
     const send = async (options) => {
@@ -38,23 +38,37 @@ const roll = async (send) => {
     for (let i = 0; i < 8; i++) await send({ count: 600, versions: ['41', '42'], slow });
 };
 
+// Both versions go on serving until the returned function is called: an alert whose version is no longer asked is resolved.
+function goOn(send) {
+    let over = false;
+    const sending = (async () => {
+        while (!over) {
+            await send({ count: 60, versions: ['41', '42'], slow });
+            await new Promise((resolve) => setTimeout(resolve, 50));
+        }
+    })();
+    return async () => { over = true; await sending; };
+}
+
 test('a slow version is one alert; it is acted on, acknowledged, and resolved when nobody asks it any more', async (t) => {
     const folder = temporary(t), out = path.join(folder, 'stopped'), { bodies, url } = await hook(t);
-    const { running, port, send } = await serve(t, folder, '--webhook', url, '--action', `cat > ${out}.json; echo "$SONDE_SERVICE $SONDE_VERSION $SONDE_BASE_VERSION" > ${out}`);
+    const { running, port, send } = await serve(t, folder, '--every-seconds', '1', '--webhook', url, '--action', `cat > ${out}.json; echo "$SONDE_SERVICE $SONDE_VERSION $SONDE_BASE_VERSION" > ${out}`);
     await roll(send);
+    const rollBack = goOn(send);
     await eventually('the alert', () => bodies.length >= 1);
     assert.deepEqual([Object.keys(bodies[0])[0], bodies[0].schema, bodies[0].status], ['schema', 1, 'firing']);
     assert.equal(bodies[0].finding.evidence.service, 'agent');
-    assert.equal(bodies[0].finding.also_in.length, 2, 'the other buckets are in the same alert');
+    const alerts = async () => JSON.parse((await get(port, '/api/alerts')).text);
+    await eventually('the other buckets are in the same alert', async () => (await alerts())[0].finding.also_in.length === 2);
     await eventually('the action', () => fs.existsSync(out) && fs.readFileSync(out, 'utf8').length > 1);
     assert.equal(fs.readFileSync(out, 'utf8'), 'agent 42 41\n');
     assert.equal(JSON.parse(fs.readFileSync(`${out}.json`, 'utf8')).fingerprint, bodies[0].fingerprint);
-    const alerts = async () => JSON.parse((await get(port, '/api/alerts')).text);
     assert.deepEqual((await alerts()).map((a) => [a.status, a.acknowledged]), [['firing', false]]);
     const acknowledge = (id) => fetch(`http://127.0.0.1:${port}/api/alerts?id=${id}`, { method: 'POST' }).then((answer) => answer.status);
     assert.deepEqual([await acknowledge('1'), await acknowledge('x'), await acknowledge(bodies[0].fingerprint)], [404, 400, 204]);
     assert.equal((await alerts())[0].acknowledged, true);
-    await send({ count: 600, versions: ['41'] }); // rolled back
+    await rollBack();
+    await send({ count: 600, versions: ['41'] });
     await eventually('its end', () => bodies.length >= 2);
     assert.equal(bodies[1].status, 'resolved');
     assert.deepEqual([await metric(port, 'sonde_alerts_firing'), await metric(port, 'sonde_actions_total')], [0, 1]);

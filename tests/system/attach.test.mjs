@@ -62,9 +62,15 @@ class Load {
 async function cycles(t, pid, folder, event, load) {
     const before = codeOf(pid);
     let mapped, opened;
+    await eventually('all its connections are there', () => load.answers > 100);
     for (let i = 0; i < CYCLES; i++) {
         const trace = path.join(folder, `trace-${i}`);
-        const { status, stderr } = await finish(t, SONDE, ['attach', '-q', '-o', trace, '--duration', '0.2', pid]);
+        const attached = start(t, SONDE, ['attach', '-o', trace, pid]);
+        await attached.until(/attached to 1 process/);
+        const answered = load.answers;
+        await eventually('it serves meanwhile', () => load.answers >= answered + 30);
+        kill(attached.pid, 'SIGINT');
+        const { status, stderr } = await attached.ended;
         assert.ok(status === 0 || status === 4, `cycle ${i}: status ${status}: ${stderr}`);
         assert.equal(codeOf(pid), before, `cycle ${i}: the code is as before`);
         const manifest = manifestOf(trace), [program] = manifest.processes, tids = program.threads.map((thread) => thread.tid);

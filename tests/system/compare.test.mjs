@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
+import { eventually } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-compare-'));
@@ -118,9 +119,13 @@ test('top in a small terminal stays inside of it', (t) => {
     }
 });
 
-test('top without a terminal', (t) => {
-    const child = spawn(process.execPath, ['-e', 'function hotSpot(){let s=0;for(let i=0;i<1e6;i++)s+=i;return s} for(;;)hotSpot()']);
+const HOT = 'function hotSpot(){let s=0;for(let i=0;i<1e6;i++)s+=i;return s} console.log("ready");for(;;)hotSpot()';
+const says = (child) => new Promise((resolve) => child.stdout.once('data', (text) => resolve(String(text))));
+
+test('top without a terminal', async (t) => {
+    const child = spawn(process.execPath, ['-e', HOT]);
     try {
+        await says(child);
         const result = at('top', '-n', '3', '-i', '0.7', '-F', '499', String(child.pid));
         if (result.status === 3) return t.skip('needs the right to load BPF programs');
         assert.equal(result.status, 0, result.stderr);
@@ -131,15 +136,29 @@ test('top without a terminal', (t) => {
     }
 });
 
-test('top and profile end with what they watch, also when its parent has not asked for it yet', (t) => {
+// The CPU time of a process, in clock ticks.
+const usedBy = (pid) => fs.readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ').slice(11, 13).reduce((sum, n) => sum + Number(n), 0);
+
+test('top and profile end with what they watch, also when its parent has not asked for it yet', async (t) => {
     for (const command of ['top', 'profile']) {
-        const child = spawn(process.execPath, ['-e', 'for (const end = Date.now() + 2500; Date.now() < end;);']);
+        // A parent that never asks.
+        const parent = spawn('sh', ['-c', '"$0" -e "for (;;);" & echo $!; exec sleep 1000', process.execPath]), child = Number(await says(parent));
         try {
-            const result = spawnSync(sonde, [command, String(child.pid)], { encoding: 'utf8', timeout: 120_000 });
-            if (result.status === 3) return t.skip('needs the right to load BPF programs');
-            assert.equal(result.status, 0, result.stderr);
+            const watching = spawn(sonde, [command, String(child)], { stdio: ['ignore', 'ignore', 'pipe'] });
+            let stderr = '', ended;
+            watching.stderr.on('data', (text) => (stderr += text));
+            watching.on('close', (status) => (ended = { status }));
+            // It has all that it needs of the system, and the program has worked for a while since.
+            await eventually('it watches', () => ended || /^Seccomp:\t2$/m.test(fs.readFileSync(`/proc/${watching.pid}/status`, 'utf8')));
+            const before = usedBy(child);
+            await eventually('there is something to see', () => ended || usedBy(child) > before + 100);
+            if (ended?.status === 3) return t.skip('needs the right to load BPF programs');
+            assert.equal(ended, undefined, stderr);
+            process.kill(child, 'SIGKILL');
+            const { status } = await eventually('it ends', () => ended);
+            assert.equal(status, 0, stderr);
         } finally {
-            child.kill('SIGKILL');
+            for (const pid of [child, parent.pid]) process.kill(pid, 'SIGKILL');
         }
     }
     assert.equal(at('top', '--view', 'everything').status, 2);
@@ -147,7 +166,7 @@ test('top and profile end with what they watch, also when its parent has not ask
 });
 
 test('top: the keys of the views lead out of a function', async (t) => {
-    const child = spawn(process.execPath, ['-e', 'function hotSpot(){let s=0;for(let i=0;i<1e6;i++)s+=i;return s} for(;;)hotSpot()']);
+    const child = spawn(process.execPath, ['-e', HOT]);
     const top = spawn('script', ['-qec', `stty cols 100 rows 20; '${sonde}' top -i 0.3 -F 199 ${child.pid}`, '/dev/null']);
     t.after(() => [child, top].forEach((p) => p.kill('SIGKILL')));
     let screen = '', ended = false;

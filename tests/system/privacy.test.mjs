@@ -35,7 +35,10 @@ const SERVICE = `
         response.setHeader('Set-Cookie', secret.cookie);
         response.write(secret.chunk);
         response.end(secret.answer);
-    }).listen(0, '127.0.0.1', async () => {
+    });
+    // As soon as Redis is there, which is started beside it.
+    (function begin() { net.connect(Number(process.env.REDIS_PORT), '127.0.0.1', function () { this.destroy(); server.listen(0, '127.0.0.1', ask); }).on('error', () => setTimeout(begin, 50)); })();
+    async function ask() {
         for (let i = 0; i < 5; i++)
             await new Promise((resolve) => {
                 const request = http.request({ host: '127.0.0.1', port: server.address().port, method: 'POST', path: '/path/' + i + '?' + secret.query + '=' + secret['client-query'] + '#x', auth: 'user:' + secret['user-info'],
@@ -45,7 +48,7 @@ const SERVICE = `
             });
         console.log('done');
         setTimeout(() => process.exit(0), 100);
-    });`;
+    }`;
 
 function files(folder) {
     return fs.readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath || entry.path, entry.name));

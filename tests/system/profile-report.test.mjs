@@ -16,15 +16,15 @@ after(() => fs.rmSync(folder, { recursive: true }));
 const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
 const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
 
-// Six instances that do the same work, and one that does twenty times of it in a function of its own. Each lives long
-// enough to be met also when CPUs are scarce.
+// Six instances that do the same work, and one that does twenty times of it in a function of its own. Each lives on for a
+// while, so that its names can be read also when CPUs are scarce.
 const service = `
 const { fork } = require('node:child_process');
 function spin(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }
 function usual() { let s = 0; for (let i = 0; i < 60; i++) s += spin(1e6 * (0.5 + Math.random())); return s; }
 function runaway() { let s = 0; for (let i = 0; i < 1200; i++) s += spin(1e6 * (0.5 + Math.random())); return s; }
 if (process.argv[2] === undefined) for (let i = 0; i < 7; i++) fork(__filename, [String(i)]);
-else { usual(); if (process.argv[2] === '3') runaway(); }
+else { usual(); if (process.argv[2] === '3') runaway(); setTimeout(() => {}, 1000); }
 `;
 
 test('hot functions, and the instance that costs more than its equals', { skip }, () => {

@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
+import { eventually } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-profile-'));
@@ -344,11 +345,24 @@ print(again)`;
 });
 
 test('a running process, and one that replaces itself', { skip }, async () => {
-    const child = spawn('sh', ['-c', 'sleep 0.3; exec /usr/bin/python3 -c "\nimport time\ndef inner():\n  while time.process_time() < 1.5: pass\ninner()"']);
-    const result = spawnSync(sonde, ['profile', '-F', '499', '-d', '3', '-f', 'folded', String(child.pid)], { encoding: 'utf8' });
+    // It works in a shell until that is sampled, then in Python until that has been.
+    const go = path.join(folder, 'go'), done = path.join(folder, 'done'), PYTHON = `\nimport time\ndef inner(seconds):\n  end = time.process_time() + seconds\n  while time.process_time() < end: pass\ninner(1.5)\nopen("${done}", "w")\nwhile True: inner(1)`;
+    const child = spawn('sh', ['-c', `until [ -e '${go}' ]; do :; done; exec /usr/bin/python3 -c '${PYTHON}'`]);
+    after(() => child.kill('SIGKILL'));
+    const sampling = spawn(sonde, ['profile', '-F', '499', '-f', 'folded', String(child.pid)], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let stdout = '', stderr = '', ended;
+    sampling.stdout.setEncoding('utf8').on('data', (part) => (stdout += part));
+    sampling.stderr.setEncoding('utf8').on('data', (part) => (stderr += part));
+    sampling.on('close', (status) => (ended = { status }));
+    const reads = () => /^Seccomp:\t2$/m.test(fs.readFileSync(`/proc/${sampling.pid}/status`, 'utf8')); // from then on it does nothing else
+    await eventually('it samples', () => ended || reads());
+    fs.writeFileSync(go, '');
+    if (fs.existsSync('/usr/bin/python3')) await eventually('Python has worked for a while', () => ended || fs.existsSync(done));
+    sampling.kill('SIGINT');
+    const { status } = await eventually('the profile', () => ended);
     child.kill('SIGKILL');
-    assert.equal(result.status, 0, result.stderr);
-    if (fs.existsSync('/usr/bin/python3')) assert.match(result.stdout, /;inner/);
+    assert.equal(status, 0, stderr);
+    if (fs.existsSync('/usr/bin/python3')) assert.match(stdout, /;inner/);
 });
 
 test('where a process waits', { skip }, () => {
@@ -495,7 +509,8 @@ test('says what is wrong, and why nothing is there', { skip }, () => {
     assert.match(at('4194303').stderr, /4194303/);
     const nothing = at('-d', '0.3', String(process.pid));
     assert.ok([0, 5].includes(nothing.status));
-    const idle = spawn('sleep', ['30']);
+    const idle = spawn('sleep', ['1000']), sleeps = () => fs.readFileSync(`/proc/${idle.pid}/stat`, 'utf8').includes('(sleep) S');
+    while (!sleeps()) execFileSync('sleep', ['0.05']); // until it has started
     const empty = at('-d', '0.3', String(idle.pid));
     idle.kill();
     assert.equal(empty.status, 5);

@@ -102,7 +102,9 @@ test('forks, files, evictions, expiry and large replies; and a healthy twin', as
     const said = JSON.stringify(findings.map((f) => f.title), null, 1);
     for (const kind of ['redis-fork-stall', 'redis-fsync-stall', 'redis-eviction-storm', 'redis-expiry-storm', 'redis-big-reply', 'redis-slow-client', 'redis-slow-command']) assert.ok(of(kind), `${kind} in ${said}`);
     const forked = of('redis-fork-stall');
-    assert.ok(forked.evidence.worst_ns / 1000 >= fork && forked.evidence.worst_ns / 1000 < fork * 1.1 + 2000, `${forked.evidence.worst_ns} against ${fork} us`);
+    // The server's own figure begins and ends within ours, and on a busy machine it may lose its CPU in between.
+    const longest = Math.max(fork, Number(after.latest_fork_usec)); // of both forks
+    assert.ok(forked.evidence.worst_ns / 1000 >= fork && forked.evidence.worst_ns / 1000 < longest * 1.1 + 100_000, `${forked.evidence.worst_ns} against ${longest} us`);
     assert.match(forked.detail, /SLOWLOG does not show it/);
     if (!findings.losses.length) assert.equal(of('redis-eviction-storm').evidence.evicted_count, Number(after.evicted_keys));
     if (!findings.losses.length) assert.equal(of('redis-expiry-storm').evidence.expired_count + of('redis-expiry-storm').evidence.expired_on_access_count, Number(after.expired_keys));

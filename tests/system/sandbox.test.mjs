@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { SONDE, descendants, eventually, finish, isRoot, manifestOf, root, start, temporary } from './helper.mjs';
+import { SONDE, descendants, eventually, finish, isRoot, kill, manifestOf, root, start, temporary } from './helper.mjs';
 
 const needsRoot = { skip: !isRoot && 'needs root, to make namespaces' };
 
@@ -44,9 +44,10 @@ const listing = (folder) => fs.readdirSync(folder, { recursive: true }).filter((
 
 // Attaches while commands come in; the process, as the manifest has it.
 async function attachTo(t, pid, socket, trace) {
-    const sonde = start(t, SONDE, ['attach', '-o', trace, '--duration', '2', pid]);
+    const sonde = start(t, SONDE, ['attach', '-o', trace, pid]);
     await sonde.until(/attached to 1 process/);
     for (let i = 0; i < 50; i++) assert.equal(await talk(socket, `SET key${i} value\r\n`), '+OK\r\n');
+    kill(sonde.pid, 'SIGINT');
     const { status, stderr } = await sonde.ended;
     assert.equal(status, 0, stderr);
     const { stdout } = await finish(t, SONDE, ['trace', 'events', '--json', '--name', 'redis:command', trace]);
