@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/schema.h"
 #include "cli/options.h"
+#include "cli/store_report.h"
 #include "cli/trace_diff.h"
 #include "diagnose/profile_difference.h"
 #include "profile/formats.h"
@@ -107,7 +108,8 @@ static json_t *difference_json(const struct difference *d)
                      known ? number_or_null(percent(d->high)) : json_null(), "p", number_or_null(d->p));
 }
 
-static void print_json(const struct profile_differences *all, unsigned top)
+/* report: of a store, whose findings join the document; else NULL. */
+static void print_json(const struct profile_differences *all, const struct report *report, unsigned top)
 {
     json_t *list = json_array();
     array_foreach (&all->functions, f) {
@@ -126,6 +128,8 @@ static void print_json(const struct profile_differences *all, unsigned top)
                   all->by_median ? "most functions" : "the sums", "scale", all->scale, "errors_from",
                   all->basis, "run_deviation_percent", 100 * all->run_deviation, "before_samples",
                   all->before_samples, "after_samples", all->after_samples, "functions", list);
+    if (report)
+        store_report_add_json(report, root);
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);
@@ -163,6 +167,7 @@ struct diff_options {
     const char *output, *since, *until;
     bool json;
     uint32_t top;
+    struct report findings; /* of a store */
 };
 
 #define AT(member) offsetof(struct diff_options, member)
@@ -197,7 +202,7 @@ static int compare_profiles(const struct profile *before, const struct profile *
     if (profile_differences(before, after, &differences) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     if (options->json)
-        print_json(&differences, options->top);
+        print_json(&differences, options->since ? &options->findings : NULL, options->top);
     else
         print_table(&differences, options->top);
     profile_differences_done(&differences);
@@ -265,8 +270,9 @@ static int read_stretch(const char *path, time_t from, time_t until, const char 
     return 0;
 }
 
-/* The time since then, and as long a time before. */
-static int read_store(const struct command *self, const struct diff_options *o, const char *path,
+/* The time since then, and as long a time before. Findings go into the options, and are printed unless the
+ * whole is one document. */
+static int read_store(const struct command *self, struct diff_options *o, const char *path,
                       struct profile **ret_before, struct profile **ret_after)
 {
     time_t now = time(NULL), since, until = now;
@@ -281,6 +287,13 @@ static int read_store(const struct command *self, const struct diff_options *o, 
     if (read_stretch(path, since - (until - since), since, "before", o->json, ret_before, &problem) < 0 ||
         read_stretch(path, since, until, "after", o->json, ret_after, &problem) < 0)
         return cli_fail(EXIT_FAILED, &problem);
+    if (store_report_judge(path, (uint64_t)since, (uint64_t)until, &o->findings, &problem) < 0)
+        return cli_fail(EXIT_FAILED, &problem);
+    if (!o->json && !o->output) {
+        putchar('\n');
+        store_report_print(&o->findings);
+        putchar('\n');
+    }
     return 0;
 }
 
@@ -299,7 +312,10 @@ static int run_diff(const struct command *self, int argc, char **argv)
         if (argc - first != 1)
             return cli_usage(self, "--since compares two times of one store: name its directory");
         status = read_store(self, &options, argv[first], &before, &after);
-        return status ? status : compare_profiles(before, after, &options, argv[first], options.since);
+        if (!status)
+            status = compare_profiles(before, after, &options, argv[first], options.since);
+        report_done(&options.findings);
+        return status;
     }
     if (options.until)
         return cli_usage(self, "--until goes with --since");

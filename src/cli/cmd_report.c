@@ -15,6 +15,7 @@
 #include "cli/follow.h"
 #include "cli/progress.h"
 #include "cli/reading.h"
+#include "cli/store_report.h"
 #include "serve/api.h"
 #include "serve/source.h"
 
@@ -494,6 +495,12 @@ static int run(const struct command *self, int argc, char **argv)
         return print_kinds();
     if ((r = reading_operand(self, argc, argv, first, &options.reading)) >= 0)
         return r;
+    if (store_report_is_store(options.reading.folder)) {
+        if (options.follow || options.html)
+            return cli_usage(self, "%s is a store of profiles: --follow and --html are for recordings",
+                             options.reading.folder);
+        return store_report(options.reading.folder, options.reading.json, options.gate);
+    }
     if (options.follow)
         return follow(&options, -1);
     if (options.html) {
@@ -513,7 +520,9 @@ const struct command command_report = {
         "do.\n"
         "Then the endpoints with their latencies, the slowest request from HTTP down to Redis, and what was\n"
         "lost or could not be seen. Exits with 4 when events were lost, 10 when the gate is reached, else "
-        "0.\n",
+        "0.\n"
+        "Of a store of profiles (sonde profile --store): functions whose share of their service's CPU has "
+        "grown.\n",
     .options = OPTIONS,
     .examples = "  sonde report /tmp/trace\n"
                 "  sonde report --json /tmp/trace | jq '.findings[] | .title'\n"

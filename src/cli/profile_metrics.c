@@ -14,8 +14,11 @@ struct profile_metrics {
     struct http_server *server;
     pthread_mutex_t lock; /* of what follows: sampling writes it, the server's thread reads it */
     struct exposition *exposition;
+    struct text regressed; /* its family of metrics */
     uint64_t kept, failed, lost;
 };
+
+enum { REGRESSED_MOST = 64 }; /* series of functions whose share has grown */
 
 static void write_counts(const struct profile_metrics *m, struct text *text)
 {
@@ -53,6 +56,7 @@ static void handle(void *context, const struct http_request *request, struct htt
     } else {
         pthread_mutex_lock(&m->lock);
         exposition_write(m->exposition, &text);
+        text_add(&text, text_get(&m->regressed));
         write_counts(m, &text);
         pthread_mutex_unlock(&m->lock);
         answer(response, 200, "text/plain; version=0.0.4", &text);
@@ -89,6 +93,7 @@ void profile_metrics_free(struct profile_metrics *m)
     if (m->server)
         http_server_stop(m->server);
     exposition_free(m->exposition);
+    text_done(&m->regressed);
     pthread_mutex_destroy(&m->lock);
     free(m);
 }
@@ -105,6 +110,43 @@ int profile_metrics_add(struct profile_metrics *m, const struct profile *service
     int r = exposition_add(m->exposition, services, rules);
     pthread_mutex_unlock(&m->lock);
     return r;
+}
+
+/* Functions of one name in two files are one series, which may not stand twice. */
+static bool stands_already(const struct regressed_function *functions, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(functions[i].service, functions[at].service) == 0 &&
+            strcmp(functions[i].function, functions[at].function) == 0)
+            return true;
+    return false;
+}
+
+int profile_metrics_set_regressed(struct profile_metrics *m, const struct regressed_function *functions,
+                                  size_t count)
+{
+    struct text text = {0};
+    size_t written = 0;
+    text_add(&text,
+             "# HELP sonde_function_regressed_cpu_share What functions were found in the last day to take "
+             "more of their service's CPU, as a share of it.\n"
+             "# TYPE sonde_function_regressed_cpu_share gauge\n");
+    for (size_t i = 0; i < count && written < REGRESSED_MOST; i++) {
+        if (stands_already(functions, i))
+            continue;
+        text_add(&text, "sonde_function_regressed_cpu_share{service=\"");
+        exposition_add_label(&text, functions[i].service);
+        text_add(&text, "\",function=\"");
+        exposition_add_label(&text, functions[i].function);
+        text_addf(&text, "\"} %.6f\n", functions[i].share.growth);
+        written++;
+    }
+    bool failed = text.failed;
+    pthread_mutex_lock(&m->lock);
+    text_done(&m->regressed);
+    m->regressed = text;
+    pthread_mutex_unlock(&m->lock);
+    return failed ? -ENOMEM : 0;
 }
 
 void profile_metrics_set(struct profile_metrics *m, uint64_t kept, uint64_t failed, uint64_t lost)

@@ -10,6 +10,7 @@
 #include "base/problem.h"
 #include "profile/business.h"
 #include "profile/profile.h"
+#include "steer/regressed.h"
 
 struct profile_metrics;
 
@@ -23,6 +24,10 @@ uint16_t profile_metrics_port(const struct profile_metrics *metrics);
 /* A window has ended: its functions by service (profile_by_service()). 0 or -ENOMEM. */
 int profile_metrics_add(struct profile_metrics *metrics, const struct profile *services,
                         const struct business_rules *rules);
+
+/* The functions whose share has grown, of the last day (steer/regressed.h). 0 or -ENOMEM. */
+int profile_metrics_set_regressed(struct profile_metrics *metrics, const struct regressed_function *functions,
+                                  size_t count);
 
 /* Since the start: windows that were kept and could not be, samples that were lost. */
 void profile_metrics_set(struct profile_metrics *metrics, uint64_t kept, uint64_t failed, uint64_t lost);

@@ -12,9 +12,12 @@
 #include "base/clock.h"
 #include "profile/outlier.h"
 #include "steer/pooling.h"
+#include "steer/regressed_watch.h"
 
 #define POLL_MS       20
 #define TIDY_STORE_NS (60 * NS_PER_S)
+
+enum { JUDGED_AT_ONCE = 8 }; /* windows of the store that are read between two of sampling */
 
 /* One sampling under way. */
 struct run {
@@ -26,6 +29,7 @@ struct run {
     struct profile *window; /* what is sampled into when windows are told apart; else NULL */
     bool store_fails;
     uint64_t tidied_ns;
+    struct regressed_watch *watch;
     uint64_t start_ns, check_after_ns;
     uint64_t window_start_ns, window_end_ns;
     double frequency, frequency_ns; /* of the window; the sum of rates by time */
@@ -96,6 +100,34 @@ static void tell_counts(struct profile_sampling *s)
     profile_metrics_set(s->metrics, s->kept.windows, s->kept.failed, counts.lost);
 }
 
+/* Functions whose share of their service's CPU has grown, once each. */
+static int tell_regressed(struct run *run)
+{
+    const struct regressed *judged = regressed_watch_last(run->watch);
+    struct profile_sampling *s = run->sampling;
+    struct report report = {0};
+    size_t count;
+    const struct regressed_function *found = regressed_watch_found(run->watch, &count);
+    int r = s->metrics ? profile_metrics_set_regressed(s->metrics, found, count) : 0;
+    if (r == 0)
+        r = regressed_report(judged, &report);
+    for (size_t i = 0; r == 0 && i < report.findings.count; i++)
+        if (regressed_watch_is_new(run->watch, &judged->functions.at[i]))
+            cli_printf(stderr, "sonde: %s: %s\n", finding_kinds[report.findings.at[i]->kind].name,
+                       report.findings.at[i]->title);
+    report_done(&report);
+    return r < 0 ? out_of_memory(run) : 0;
+}
+
+/* What cannot be read is not judged: the store itself is what matters, and it is sonde report that says why.
+ */
+static int judge_store(struct run *run)
+{
+    struct problem ignored;
+    int r = regressed_watch_step(run->watch, clock_realtime_ns() / NS_PER_S, JUDGED_AT_ONCE, &ignored);
+    return r == 1 ? tell_regressed(run) : r == -ENOMEM ? out_of_memory(run) : 0;
+}
+
 /* The window goes into the store, by service: processes come and go for weeks. One that cannot be written is
  * a gap, and sampling goes on: somebody may free some space. */
 static int keep_window(struct run *run, uint64_t now_ns)
@@ -131,7 +163,7 @@ static int keep_window(struct run *run, uint64_t now_ns)
             fprintf(stderr, "sonde: windows are kept again; %zu are missing\n", s->kept.failed);
     }
     run->store_fails = r < 0;
-    return 0;
+    return judge_store(run);
 }
 
 /* The window goes where it belongs, and says at which rate the next one is sampled. */
@@ -161,8 +193,11 @@ static int end_window(struct run *run, uint64_t now_ns)
 static int begin_rate(struct run *run, uint64_t now_ns)
 {
     const struct profile_options *o = run->sampling->options;
-    if (o->store)
+    if (o->store) {
+        if (regressed_watch_new(o->store, clock_realtime_ns() / NS_PER_S, &run->watch) < 0)
+            return out_of_memory(run);
         return begin_window(run, now_ns);
+    }
     if (!o->adaptive)
         return 0;
     run->sampling->rate.options = &o->rate;
@@ -254,6 +289,7 @@ int profile_sampling_run(struct profile_sampling *s, struct problem *problem)
     s->profile->end_ns = clock_realtime_ns();
     rate_free(run.rate);
     pool_free(run.pool);
+    regressed_watch_free(run.watch);
     profile_free(run.window);
     if (run.child_runs && r >= 0) { /* our time is over, or Ctrl-C: the command is told, and waited for */
         kill(s->child, SIGTERM);

@@ -24,7 +24,8 @@ enum {
 /* One profile. */
 struct side {
     struct profile_blocks blocks;
-    double *interrupts; /* by function: its own weight that belongs to interrupts */
+    double *interrupts;      /* by function: its own weight that belongs to interrupts */
+    struct run_spread *runs; /* by function, where blocks are whole runs; else NULL */
 };
 
 const char *difference_verdict_name(enum difference_verdict verdict)
@@ -77,6 +78,7 @@ static void side_close(struct side *s)
 {
     profile_blocks_close(&s->blocks);
     free(s->interrupts);
+    free(s->runs);
 }
 
 /* ---- the error of a weight ---- */
@@ -114,6 +116,132 @@ static struct estimate estimate_of(const struct side *side, size_t function, boo
     return e;
 }
 
+/* ---- whole runs ---- */
+
+/* How much one run's logarithm of a function's own weight varies, and with it of what it calls. */
+struct run_spread {
+    struct spread {
+        double variance, freedom; /* 0: unknown */
+    } self, total;
+};
+
+enum {
+    NEIGHBOURS = 10,    /* on each side in the order of weights, which say what a variance should be */
+    LEAST_SPREADS = 12, /* for that */
+    MOST_PRIOR = 30, /* degrees of freedom that they are worth at most: the tails are heavier than assumed */
+};
+
+/* The second derivative of the gamma function's logarithm: by its recurrence, then asymptotically (Abramowitz
+ * and Stegun, 6.4.6 and 6.4.12). */
+static double trigamma(double x)
+{
+    double sum = 0;
+    for (; x < 8; x++)
+        sum += 1 / (x * x);
+    double y = 1 / (x * x);
+    return sum + 1 / x + y / 2 + y / x * (1.0 / 6 - y * (1.0 / 30 - y / 42));
+}
+
+struct spread_order {
+    double weight;
+    struct spread *spread;
+    double prior; /* what its neighbours' variances say */
+};
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct spread_order *x = a, *y = b;
+    return x->weight < y->weight ? -1 : x->weight > y->weight;
+}
+
+/* The median of the neighbours' variances, as that of a chi-squared's with so many degrees of freedom. */
+static double prior_of(const struct spread_order *list, size_t count, size_t at, double freedom)
+{
+    double near[2 * NEIGHBOURS + 1], third = 1 - 2 / (9 * freedom);
+    size_t n = 0, from = at > NEIGHBOURS ? at - NEIGHBOURS : 0;
+    if (from + 2 * NEIGHBOURS + 1 > count)
+        from = count > 2 * NEIGHBOURS + 1 ? count - 2 * NEIGHBOURS - 1 : 0;
+    for (size_t i = from; i < count && n < ARRAY_SIZE(near); i++)
+        near[n++] = list[i].spread->variance;
+    return stats_median(near, n) / (third * third * third);
+}
+
+/* How many degrees of freedom the priors are worth: as many as make the variances scatter about them as they
+ * do. */
+static double prior_freedom(const struct spread_order *list, size_t count, double freedom)
+{
+    double mean = 0, squares = 0, least = 0.2, most = MOST_PRIOR;
+    for (size_t i = 0; i < count; i++)
+        mean += log(list[i].spread->variance / list[i].prior) / (double)count;
+    for (size_t i = 0; i < count; i++) {
+        double rest = log(list[i].spread->variance / list[i].prior) - mean;
+        squares += rest * rest;
+    }
+    double excess = squares / (double)(count - 1) - trigamma(freedom / 2);
+    if (excess <= trigamma(most / 2))
+        return most;
+    for (int step = 0; step < 50; step++) {
+        double middle = (least + most) / 2;
+        *(trigamma(middle / 2) > excess ? &least : &most) = middle;
+    }
+    return least;
+}
+
+static void moderate(struct spread_order *list, size_t count, double freedom)
+{
+    if (count < LEAST_SPREADS)
+        return;
+    qsort(list, count, sizeof(*list), by_weight);
+    for (size_t i = 0; i < count; i++)
+        list[i].prior = prior_of(list, count, i, freedom);
+    double prior = prior_freedom(list, count, freedom);
+    for (size_t i = 0; i < count; i++) {
+        struct spread *s = list[i].spread;
+        s->variance = (freedom * s->variance + prior * list[i].prior) / (freedom + prior);
+        s->freedom = freedom + prior;
+    }
+}
+
+/* Of blocks that are runs: the mean's variance is that of one, divided by their number. */
+static int side_runs(struct side *s)
+{
+    const struct profile_blocks *b = &s->blocks;
+    double runs = (double)b->block_count;
+    struct spread_order *list = calloc(b->count + 1, sizeof(*list));
+    s->runs = calloc(b->count + 1, sizeof(*s->runs));
+    int r = list && s->runs ? 0 : -ENOMEM;
+    for (int total = 0; r == 0 && total < 2 && runs > 1; total++) {
+        size_t n = 0;
+        for (size_t i = 0; i < b->count; i++) {
+            struct spread *spread = total ? &s->runs[i].total : &s->runs[i].self;
+            spread->variance = runs * profile_blocks_variance(b, i, total);
+            spread->freedom = spread->variance > 0 ? runs - 1 : 0;
+            if (spread->variance > 0)
+                list[n++] = (struct spread_order){
+                    .weight = (double)(total ? b->functions[i].total : b->functions[i].self),
+                    .spread = spread};
+        }
+        moderate(list, n, runs - 1);
+    }
+    free(list);
+    return r;
+}
+
+/* The estimates of a function: before of all runs, after of one. */
+static void spread_over_runs(const struct side *before, size_t function, bool total, struct estimate *b,
+                             struct estimate *a)
+{
+    const struct run_spread *runs =
+        before->runs && function != IDENTITY_NONE ? &before->runs[function] : NULL;
+    const struct spread *spread = !runs ? NULL : total ? &runs->total : &runs->self;
+    if (!spread || !(spread->variance > 0))
+        return;
+    b->variance = spread->variance / (double)before->blocks.block_count;
+    a->variance = fmax(spread->variance, a->variance / a->draw);
+    b->freedom = 0; /* one variance, known to so many degrees: it is counted once */
+    a->freedom = spread->freedom;
+}
+
 /* ---- pairs ---- */
 
 struct pair {
@@ -129,11 +257,14 @@ static struct pair pair_of(const struct side *before, const struct side *after, 
     struct pair p = {.before = i, .after = j};
     p.b = estimate_of(before, i, total);
     p.a = estimate_of(after, j, total);
+    spread_over_runs(before, i, total, &p.b, &p.a);
     p.ratio = log(p.a.weight) - log(p.b.weight);
     p.variance = p.a.variance + p.b.variance;
     double parts = (p.a.freedom > 0 ? p.a.variance * p.a.variance / p.a.freedom : 0) +
                    (p.b.freedom > 0 ? p.b.variance * p.b.variance / p.b.freedom : 0);
     p.freedom = parts > 0 ? p.variance * p.variance / parts : 1e6;
+    if (before->runs && p.a.freedom > 0)
+        p.freedom = p.a.freedom;
     return p;
 }
 
@@ -219,6 +350,20 @@ static bool is_interrupt(const struct side *before, const struct side *after, co
     return own * 2 > of;
 }
 
+/* What the share is more than most functions let expect. after's variance is known at its earlier share; what
+ * has grown varies by sampling mostly, whose relative variance falls as the share grows. */
+static void set_growth(struct difference *d, const struct pair *p, const struct common *c, double ratio,
+                       double quantile)
+{
+    double expected = d->before > 0 ? d->after / ratio : 0;
+    double own = d->before > 0 && d->after > expected ? p->a.variance * expected / d->after : p->a.variance;
+    double margin = quantile * sqrt(d->after * d->after * (own + c->run_variance) +
+                                    expected * expected * (p->b.variance + c->variance));
+    d->growth = d->after - expected;
+    d->growth_low = d->growth - margin;
+    d->growth_high = d->growth + margin;
+}
+
 static struct difference difference_of(const struct side *before, const struct side *after,
                                        const struct pair *p, const struct common *c)
 {
@@ -229,6 +374,7 @@ static struct difference difference_of(const struct side *before, const struct s
         return d;
     double error = sqrt(p->variance + c->run_variance + c->variance), change = p->ratio - c->ratio;
     double freedom = fmax(p->freedom, 3), margin = stats_student_quantile(0.025, freedom) * error;
+    set_growth(&d, p, c, exp(change), stats_student_quantile(0.025, freedom));
     d.ratio = exp(change);
     d.low = exp(change - margin);
     d.high = p->b.samples > 0 ? exp(change + margin) : INFINITY;
@@ -249,21 +395,31 @@ static int by_number(const void *a, const void *b)
 
 struct tested {
     struct difference *difference;
+    double weight;
 };
 
 static int by_p(const void *a, const void *b)
 {
     const struct tested *x = a, *y = b;
-    return by_number(&x->difference->p, &y->difference->p);
+    double p = x->difference->p / x->weight, q = y->difference->p / y->weight;
+    return by_number(&p, &q);
 }
 
-/* Holm, A simple sequentially rejective multiple test procedure, 1979. */
-static int decide(struct profile_differences *all, bool total)
+/* Holm, A simple sequentially rejective multiple test procedure, 1979; weighted (section 4) by share: where a
+ * growth has to be large to matter, it is a small part of a function that takes much, which needs the power.
+ */
+static int decide(struct profile_differences *all, bool total, double level, bool by_share)
 {
     ARRAY(struct tested) tested = {0};
+    double weights = 0;
     array_foreach (&all->functions, f) {
-        struct tested t = {total ? &f->total : &f->self};
-        if (t.difference->verdict == DIFFERENCE_NOISE && array_add(&tested, t) < 0) {
+        struct tested t = {total ? &f->total : &f->self, 1};
+        if (by_share)
+            t.weight = fmax(t.difference->after, 1e-6);
+        if (t.difference->verdict != DIFFERENCE_NOISE)
+            continue;
+        weights += t.weight;
+        if (array_add(&tested, t) < 0) {
             array_done(&tested);
             return -ENOMEM;
         }
@@ -272,8 +428,9 @@ static int decide(struct profile_differences *all, bool total)
         qsort(tested.at, tested.count, sizeof(*tested.at), by_p);
     for (size_t i = 0; i < tested.count; i++) {
         struct difference *d = tested.at[i].difference;
-        if (d->p * (double)(tested.count - i) > LEVEL)
+        if (d->p * weights > level * tested.at[i].weight)
             break;
+        weights -= tested.at[i].weight;
         d->verdict = d->ratio > 1 ? DIFFERENCE_SLOWER : DIFFERENCE_FASTER;
     }
     array_done(&tested);
@@ -359,8 +516,8 @@ static const char *basis_of(const struct side *before, const struct side *after)
                       "(sonde's own do, as .pb.gz)";
 }
 
-int profile_differences(const struct profile *before, const struct profile *after,
-                        struct profile_differences *ret_differences)
+static int differences(const struct profile *before, const struct profile *after, bool runs, double level,
+                       struct profile_differences *ret_differences)
 {
     struct profile_differences all = {0};
     struct side b = {0}, a = {0};
@@ -368,6 +525,8 @@ int profile_differences(const struct profile *before, const struct profile *afte
     int r = side_open(before, &b);
     if (r == 0)
         r = side_open(after, &a);
+    if (r == 0 && runs)
+        r = side_runs(&b);
     if (r == 0 && !(match = calloc(b.blocks.count + 1, sizeof(*match))))
         r = -ENOMEM;
     if (r == 0)
@@ -376,10 +535,10 @@ int profile_differences(const struct profile *before, const struct profile *afte
     if (r == 0)
         r = compare(&b, &a, match, &all);
     if (r == 0)
-        r = decide(&all, false);
+        r = decide(&all, false, level, runs);
     if (r == 0)
-        r = decide(&all, true);
-    all.basis = basis_of(&b, &a);
+        r = decide(&all, true, level, runs);
+    all.basis = runs ? "how earlier runs of the same length differ" : basis_of(&b, &a);
     all.before_samples = b.blocks.sum / (b.blocks.quantum > 0 ? b.blocks.quantum : 1);
     all.after_samples = a.blocks.sum / (a.blocks.quantum > 0 ? a.blocks.quantum : 1);
     side_close(&b);
@@ -393,6 +552,18 @@ int profile_differences(const struct profile *before, const struct profile *afte
         qsort(all.functions.at, all.functions.count, sizeof(*all.functions.at), by_verdict_and_change);
     *ret_differences = all;
     return 0;
+}
+
+int profile_differences(const struct profile *before, const struct profile *after,
+                        struct profile_differences *ret_differences)
+{
+    return differences(before, after, false, LEVEL, ret_differences);
+}
+
+int profile_differences_of_runs(const struct profile *before, const struct profile *after, double level,
+                                struct profile_differences *ret_differences)
+{
+    return differences(before, after, true, level, ret_differences);
 }
 
 void profile_differences_done(struct profile_differences *differences)

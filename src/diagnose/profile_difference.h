@@ -10,7 +10,13 @@
  * are taken to be worth a quarter of their number. What two runs of one program differ by beyond that (where
  * code and data lie, what else runs) is estimated from all functions together: the least further deviation
  * with which half of them lie where half should. Verdicts are Holm's over all functions at 5 %: with nothing
- * changed, 95 % of comparisons name no function. */
+ * changed, 95 % of comparisons name no function.
+ *
+ * Where several earlier runs are known, as long as the one that is judged, they say for each function how
+ * much a whole run of it varies. Few runs say little of one function, so that its variance is moderated by
+ * those of the functions that weigh about as much (Smyth, Linear models and empirical Bayes methods for
+ * assessing differential expression in microarray experiments, 2004, section 3; the prior follows the weight
+ * as in Law et al., voom, 2014). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_PROFILE_DIFFERENCE_H
 #define DIAGNOSE_PROFILE_DIFFERENCE_H
@@ -34,7 +40,8 @@ struct difference {
     double before, after; /* shares of the whole */
     double ratio;         /* after / before, relative to most functions; 1: no change. 0: unknown */
     double low, high;     /* of 95 %; infinite when it was not there before */
-    double p;             /* two-sided, of this function alone */
+    double growth, growth_low, growth_high; /* of the share, relative to most functions; of 95 % */
+    double p;                               /* two-sided, of this function alone */
     enum difference_verdict verdict;
 };
 
@@ -55,6 +62,11 @@ struct profile_differences {
 /* 0 or -ENOMEM. */
 int profile_differences(const struct profile *before, const struct profile *after,
                         struct profile_differences *ret_differences);
+/* The same with a run after against several before it: before's windows (windows.h, 6 to 16) hold one run
+ * each, of the same length as after, which needs none. level: the share of comparisons that name a function
+ * although nothing changed. */
+int profile_differences_of_runs(const struct profile *before, const struct profile *after, double level,
+                                struct profile_differences *ret_differences);
 void profile_differences_done(struct profile_differences *differences);
 
 #endif

@@ -312,6 +312,25 @@
          EVIDENCE("median_count", "likewise")                                                                \
          EVIDENCE("function_count", "likewise")                                                              \
          EVIDENCE("function_mean_count", "likewise"))                                                        \
+    KIND(cpu_regression, "cpu-regression", WARNING, WARNING,                                                 \
+         "A function takes a larger share of its service's CPU than in earlier stretches of the same kind.", \
+         "See what was deployed or configured since then, and compare the flame graphs of both times: "      \
+         "sonde diff --since WHEN -o diff.html STORE.",                                                      \
+         EVIDENCE("service", "the service")                                                                  \
+         EVIDENCE("function", "the function")                                                                \
+         EVIDENCE("cpu_share", "its own share of the service's CPU, 0 to 1")                                 \
+         EVIDENCE("base_cpu_share", "that share before")                                                     \
+         EVIDENCE("growth_share", "what it takes more of the service's CPU, 0 to 1, relative to what most "  \
+                                  "functions did")                                                           \
+         EVIDENCE("growth_share_low", "lower end of its 95 % interval")                                      \
+         EVIDENCE("growth_share_high", "upper end")                                                          \
+         EVIDENCE("ratio", "its share now / before, relative to most functions; none when it is new")        \
+         EVIDENCE("ratio_low", "lower end of its 95 % interval")                                             \
+         EVIDENCE("ratio_high", "upper end")                                                                 \
+         EVIDENCE("p_value", "two-sided, of this function alone")                                            \
+         EVIDENCE("base_stretches_count", "earlier stretches that it was compared with")                     \
+         EVIDENCE("compared_over", "same hours of earlier days, same hours of days of the same kind, or the " \
+                                   "stretches before"))                                                      \
     KIND(regression, "regression", WARNING, CRITICAL,                                                        \
          "A version is slower, or fails more often, than the versions before it.",                           \
          "Stop the rollout or roll back to the base version, and examine the call path that grew.",          \

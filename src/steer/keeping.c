@@ -29,7 +29,7 @@ const struct store_options STORE_USUAL = {.keep_s = {7200, 2 * 86400, 60 * 86400
 
 typedef ARRAY(struct store_window) windows;
 
-static void window_path(char *to, size_t size, const char *path, const struct store_window *w)
+void store_window_path(char *to, size_t size, const char *path, const struct store_window *w)
 {
     snprintf(to, size, "%s/windows/%" PRIu64 "-%" PRIu64 ".pb.gz", path, w->start_s, w->length_s);
 }
@@ -151,7 +151,7 @@ static int write_window(const char *path, const struct profile *window, uint64_t
         r = file_make_folder(folder);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", folder, strerror(-r));
-    window_path(file, sizeof(file), path, &w);
+    store_window_path(file, sizeof(file), path, &w);
     r = pprof_write(window, &text);
     if (r == 0)
         r = file_replace(file, text_get(&text), text.length);
@@ -167,7 +167,7 @@ int store_add(const char *path, struct profile *window, uint64_t start_s, uint64
     struct store_window w = {.start_s = start_s, .length_s = length_s};
     struct problem ignored;
     _cleanup_(profile_freep) struct profile *before = NULL;
-    window_path(file, sizeof(file), path, &w);
+    store_window_path(file, sizeof(file), path, &w);
     if (access(file, F_OK) == 0 && profile_read_file(file, &before, &ignored) == 0 &&
         add_window(window, before) < 0)
         return problem_set(problem, -ENOMEM, "out of memory");
@@ -188,7 +188,7 @@ static int join(const char *path, const struct store_window *first, size_t count
     int r = profile_new(&sum);
     for (size_t i = 0; r == 0 && i < count; i++) {
         _cleanup_(profile_freep) struct profile *part = NULL;
-        window_path(file, sizeof(file), path, &first[i]);
+        store_window_path(file, sizeof(file), path, &first[i]);
         r = profile_read_file(file, &part, problem);
         if (r == -EBADMSG)
             r = 0;
@@ -200,7 +200,7 @@ static int join(const char *path, const struct store_window *first, size_t count
     if (r == 0)
         r = write_window(path, sum, start_s, length_s, problem);
     for (size_t i = 0; r == 0 && i < count; i++) {
-        window_path(file, sizeof(file), path, &first[i]);
+        store_window_path(file, sizeof(file), path, &first[i]);
         int removed = owner_unlink(file);
         if (removed < 0 && removed != -ENOENT)
             r = problem_set(problem, removed, "%s: %s", file, strerror(-removed));
@@ -219,7 +219,7 @@ static void remove_windows(const char *path, windows *all, const struct store_op
         bool old = now_s > w->start_s + w->length_s && now_s - w->start_s - w->length_s > o->keep_s[level];
         if (!old && !(o->quota_bytes && bytes > o->quota_bytes))
             continue;
-        window_path(file, sizeof(file), path, w);
+        store_window_path(file, sizeof(file), path, w);
         if (owner_unlink(file) == 0)
             bytes -= MIN(bytes, w->bytes);
     }
@@ -235,7 +235,7 @@ int store_tidy(const char *path, const struct store_options *o, uint64_t now_s, 
         r = list_all(path, &all, problem);
         size_t kept = r == 0 ? drop_covered(&all) : 0;
         for (size_t i = kept; r == 0 && i < all.count; i++) { /* left behind by one that was killed */
-            window_path(file, sizeof(file), path, &all.at[i]);
+            store_window_path(file, sizeof(file), path, &all.at[i]);
             (void)owner_unlink(file);
         }
         for (size_t i = 0, end; r == 0 && i < kept; i = end) {
@@ -301,7 +301,7 @@ int store_sum(const char *path, uint64_t from_s, uint64_t until_s, struct profil
         if (!in_time(w, from_s, until_s))
             continue;
         uint64_t block = seen++ * MIN(all, (uint64_t)WINDOWS) / all;
-        window_path(file, sizeof(file), path, w);
+        store_window_path(file, sizeof(file), path, w);
         r = profile_read_file(file, &window, problem);
         if (r == -EBADMSG || r == -ENOENT) { /* damaged, or tidied up meanwhile */
             sum.damaged++;

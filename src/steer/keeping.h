@@ -36,6 +36,9 @@ extern const struct store_options STORE_USUAL;
 int store_list(const char *path, struct store_window **ret_windows, size_t *ret_count,
                struct problem *problem);
 
+/* Writes the path of a window's file, at most size bytes of it. */
+void store_window_path(char *to, size_t size, const char *path, const struct store_window *window);
+
 /* Adds a window; the folder is made when it is not there. What the window covers is from its start_ns to its
  * end_ns: less than length_s when sampling began or ended in it. It takes in what the store has under the
  * same name. Nothing is left of a window that failed. */
