@@ -3,7 +3,7 @@
  * given again.
  *
  * LABEL(enumeration, ident, number, "label"), one a line: src/event/meson.build reads it too. jobs is the
- * example (examples/jobs): the smallest target that has all parts. */
+ * example (examples/jobs): the smallest target with all parts of one that is attached to. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef EVENT_TARGETS_H
 #define EVENT_TARGETS_H

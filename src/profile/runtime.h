@@ -1,6 +1,5 @@
-/* Runtimes whose code the sampler walks and names. Each is one `const struct runtime runtime_NAME` in
- * src/targets/NAME/profile.c; the table is made from event/targets.h. What a function pointer is not said to
- * be optional for may be NULL, too: then there is nothing to do. */
+/* Runtimes whose frames the sampler walks and names. Each is one `const struct runtime runtime_NAME` in
+ * src/targets/NAME/profile.c; the table is made from event/targets.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROFILE_RUNTIME_H
 #define PROFILE_RUNTIME_H
@@ -16,49 +15,56 @@ struct runtime_code {
 };
 
 struct runtime {
-    enum profile_frame_kind language; /* what a stack counts for before any of its frames says more */
-    const char *unknown;              /* what one is called that cannot be read; NULL: it is not mentioned */
-    bool generates;                   /* it knows the code that is generated while the program runs */
-    bool compiles;                    /* and generates some all the time: it is read again often */
-    /* Frames with this tag (unwind/sampler.h, 0: none) have so many words behind their pc, of which the last
-     * says only where in its function a frame is, where it is said to. */
+    enum profile_frame_kind language; /* of a stack none of whose frames says more */
+    const char *unknown;              /* the name of one that cannot be read; NULL: it is not mentioned */
+    bool generates;                   /* generated code in the process is this runtime's */
+    bool compiles;                    /* it generates code all the time: the process is read again often */
+    /* Frames with this tag (unwind/sampler.h; 0: there are none) carry so many words behind their pc. With
+     * has_position, the last one gives only the position within the function. */
     uint64_t tag;
     uint32_t words;
     bool has_position;
 
-    /* Is the runtime in the process? Negative: no; -ENOTSUP: one that cannot be read. */
-    int (*open)(struct process *process, void **ret_state); /* not NULL */
-    void (*close)(void *state);                             /* not NULL */
-    /* "Java (HotSpot)" */
-    const char *(*called)(const void *state); /* not NULL */
-    /* How its stacks are walked, for people; not NULL. */
-    const char *(*walked)(const void *state);
-    /* The process may have changed since. */
-    void (*refresh)(void *state);
+    /* ---- required ---- */
 
-    /* For the kernel: what it must know, and where in the mappings there is code of this runtime. */
+    /* Looks for the runtime in the process. 0 and a state for close(); -ENOTSUP: a version that cannot be
+     * read; another negative errno: it is not there (yet). */
+    int (*open)(struct process *process, void **ret_state);
+    void (*close)(void *state);
+    /* For people: "Java (HotSpot)", and how its stacks are walked. */
+    const char *(*called)(const void *state);
+    const char *(*walked)(const void *state);
+    /* Fills in what the kernel's half must know of the process. */
     void (*describe)(void *state, struct process *process, struct tables *tables,
                      struct sampler_process *description);
+
+    /* ---- optional: NULL where there is nothing to do ---- */
+
+    /* The process may have changed since. */
+    void (*refresh)(void *state);
+    /* Gives back the rows that describe() took. */
     void (*give_rows)(void *state, struct tables *tables);
+    /* Is there code of this runtime in the mapping? */
     bool (*code_in)(void *state, const struct mapping *mapping, struct runtime_code *ret_code);
 
-    /* Around the naming of a sample; python: its words of that kind, NULL for a copied stack. */
+    /* Called before and after the frames of a sample are named. python: the sample's words of that kind;
+     * NULL for a copied stack. */
     void (*begin)(void *state, struct process *process, const struct sampler_sample *sample,
                   const uint64_t *python, uint64_t now_ns);
     void (*end)(void *state, struct process *process);
-    /* Names the code at pc, inlined functions first. words: those behind the pc; NULL: it is a frame without
-     * a tag, in code of no file. False: it is not this runtime's. out->passing is set where a name is not to
-     * be kept. */
+    /* Names the code at pc, inlined functions first. words: those behind the pc, or NULL for a frame without
+     * a tag in code of no file. False: the code is not this runtime's. Sets out->passing when the name must
+     * not be cached. Required with a tag. */
     bool (*name)(void *state, struct process *process, struct profile *profile, uint64_t pc, bool call,
                  const uint64_t *words, bool lines, struct process_stack *out);
-    /* Interpreters: is it their function, whose place the interpreted ones take? Puts those of one run of it;
-     * false: none are left. */
+    /* Interpreters: is pc in the interpreter's own function? The second one puts the interpreted frames of
+     * one run of it in its place; false: none are left. */
     bool (*is_interpreter)(const void *state, uint64_t pc);
     bool (*put_interpreted)(void *state, struct process *process, struct profile *profile,
                             struct process_stack *out);
 
-    /* Copied stacks: one frame up, from code of this runtime, which is named (false: it is not), or all of
-     * it. */
+    /* Copied stacks. One frame up, named, from code of this runtime (false: it is not); or the whole stack.
+     */
     bool (*step)(void *state, struct process *process, struct profile *profile, const struct stack_copy *copy,
                  struct registers *registers, bool call, struct process_stack *out,
                  enum native_step *ret_step);
