@@ -117,6 +117,20 @@ static void legal_sequences(void **state)
     redis_feed_done(&feed);
 }
 
+/* Two threads that follow each other, by counters that are read out of order on two CPUs. */
+static void handed_over_at_the_same_time(void **state)
+{
+    struct redis_feed feed;
+    redis_feed_init(&feed);
+    read_it(&feed, CLIENT, MAIN, MS(1), MS(2));
+    read_it(&feed, CLIENT, IO_1, MS(2) - 10, MS(3));
+    read_it(&feed, CLIENT, MAIN, MS(3) - 30, MS(4));
+    free_it(&feed, CLIENT, FD, MS(5));
+    read_it(&feed, CLIENT, IO_1, MS(5) + 10, MS(6)); /* begun before it was freed */
+    assert_null(conflict_in(redis_feed_finish(&feed)));
+    redis_feed_done(&feed);
+}
+
 /* A read that was lost looks like none: with losses, two additions prove nothing. */
 static void losses_prove_nothing(void **state)
 {
@@ -211,6 +225,7 @@ int main(void)
         cmocka_unit_test(two_threads_at_once),
         cmocka_unit_test(used_after_free_by_an_io_thread),
         cmocka_unit_test(legal_sequences),
+        cmocka_unit_test(handed_over_at_the_same_time),
         cmocka_unit_test(losses_prove_nothing),
         cmocka_unit_test(generated_sequences),
         cmocka_unit_test(ended_by_a_signal),

@@ -37,6 +37,16 @@ static const struct hook HOOKS[] = {
     /* int (client *): 1 when the read was put on the I/O threads' list. Redis 8 and Valkey 8 hand whole
        clients over to their threads instead. */
     {"redis_postpone_read", "postponeClientRead", REDIS_6_0, REDIS_8_0, "reads left to the I/O threads"},
+    /* Valkey's threads: int (client *), 0 when it was given to one; void (client *), and void (void *, int),
+       the client's last use there. */
+    {"redis_send_read", "trySendReadToIOThreads", REDIS_8_0, 0, NULL},
+    {"redis_thread_read", "ioThreadReadQueryFromClient", REDIS_8_0, 0, NULL},
+    {"redis_thread_write", "ioThreadWriteToClient", REDIS_8_0, 0, NULL},
+    {"redis_thread_done", "sendToMainThread", REDIS_8_0, 0, NULL},
+    /* Redis 8's threads, which own clients: void (client *) all of them. */
+    {"redis_to_thread", "assignClientToIOThread", REDIS_8_0, 0, NULL},
+    {"redis_fetch_client", "fetchClientFromIOThread", REDIS_8_0, 0, NULL},
+    {"redis_keep_client", "keepClientInMainThread", REDIS_8_0, 0, NULL},
     /* Redis' own connTLSRead is no symbol in stripped builds: its call of int SSL_read(SSL *, void *, int) is
        seen. */
     {"redis_ssl_read", "SSL_read", REDIS_6_0, 0, NULL},

@@ -118,19 +118,18 @@ static void miss_offsets(struct target *target, const struct sonde_config *confi
 #undef O
 }
 
-/* Newer versions give whole clients to their I/O threads: Valkey to functions of their own, Redis 8 so that a
- * thread owns a client for a while. How many threads there are is not known yet. */
+/* Valkey before 9 gives clients back in the middle of a function: how long its threads read and write is not
+ * seen. How many threads there are is not known yet. */
 static void miss_io_threads(struct target *target)
 {
     static const char REMEDY[] = "With `io-threads 1`, the default, nothing is missed.";
-    if (target_find(target, "ioThreadReadQueryFromClient", NULL, NULL, NULL) == 0)
-        target_miss(target, "what I/O threads read and write",
-                    "Valkey does it in functions that are not hooked; commands and their times are seen",
-                    REMEDY);
-    else if (target_find(target, "assignClientToIOThread", NULL, NULL, NULL) == 0)
-        target_miss(target, "which I/O thread a client belongs to",
-                    "where Redis 8 hands clients over is not hooked; reads, commands and writes are seen",
-                    REMEDY);
+    if (target_find(target, "ioThreadReadQueryFromClient", NULL, NULL, NULL) == 0 &&
+        target_find(target, "sendToMainThread", NULL, NULL, NULL) < 0)
+        target_miss(
+            target, "how long I/O threads read and write",
+            "this version gives a client back to the main thread within a function; when they begin, and "
+            "commands and their times, are seen",
+            REMEDY);
 }
 
 /* A function of the modules' interface: RM_NAME of Redis, VM_NAME of Valkey. name begins with "RM_". */

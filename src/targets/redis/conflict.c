@@ -79,7 +79,7 @@ static bool only_postponed(struct redis_io *io, const struct redis_access *acces
 static uint64_t overlap_ns(const struct redis_access *a, const struct redis_access *b)
 {
     uint64_t from = MAX(a->start_ns, b->start_ns), to = MIN(a->end_ns, b->end_ns);
-    return a->writes == b->writes && a->tid != b->tid && to > from ? to - from : 0;
+    return a->writes == b->writes && a->tid != b->tid && to > from + REDIS_UNSURE_NS ? to - from : 0;
 }
 
 static int check_overlap(struct redis_server *server, struct redis_client *client,
@@ -117,7 +117,8 @@ int redis_conflict_access(struct redis_server *server, struct redis_client *clie
         return r;
     if (!access->writes) {
         struct redis_conflict *conflict = io->conflict ? &server->conflicts.at[io->conflict - 1] : NULL;
-        bool by_other = io->freed_ns && access->tid != io->freed_by && access->start_ns > io->freed_ns;
+        bool by_other =
+            io->freed_ns && access->tid != io->freed_by && access->start_ns > io->freed_ns + REDIS_UNSURE_NS;
         if (by_other) {
             conflict = conflict_of(server, client, io->freed_ns);
             if (!conflict)

@@ -34,6 +34,11 @@ enum redis_conflict_kind {
 enum { REDIS_IO_RECENT = 4 };
 #define REDIS_LOSS_DELAY_NS 2000000000ull
 
+/* A client that one thread hands over to another is done with by the one just before the other begins. Both
+ * times are read without keeping the order of what is around them, on two CPUs: they may seem to overlap by
+ * some ten nanoseconds. A read or write takes several microseconds. */
+#define REDIS_UNSURE_NS 1000
+
 /* One read or write of a connection, in the trace's clock. */
 struct redis_access {
     uint64_t start_ns, end_ns;

@@ -28,6 +28,7 @@
     C(redis_answered, redis_command)     \
     C(redis_publish, redis_command)      \
     C(redis_message, redis_command)      \
+    C(redis_hand_over, redis_io)         \
     C(redis_fork, redis_work)            \
     C(redis_fsync, redis_work)           \
     C(redis_aof_write, redis_work)       \
@@ -162,6 +163,11 @@
     F(e, u64, client_id, none, "the subscriber's id") \
     F(e, i32, fd, fd, "its descriptor")
 
+#define SONDE_FIELDS_redis_hand_over(F, e)        \
+    F(e, u64, client_id, none, "the client's id") \
+    F(e, i32, fd, fd, "its descriptor")           \
+    F(e, u8, to_thread, none, "1: an I/O thread owns it from now on, 0: the main thread")
+
 #define SONDE_FIELDS_redis_fork(F, e)                               \
     F(e, u64, used_memory, bytes, "zmalloc_used_memory; 0 unknown") \
     F(e, i32, child, none, "the child's pid, or -1: it failed")     \
@@ -202,6 +208,7 @@
     E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a read is left to the I/O threads")            \
     E(redis_block, "redis:block", INSTANT, PROBE, "a client is blocked by its command, or no longer")       \
     E(redis_answered, "redis:answered", INSTANT, PROBE, "a command is answered without being executed")     \
+    E(redis_hand_over, "redis:hand_over", INSTANT, PROBE, "a client gets another thread as its owner")      \
     E(redis_message, "redis:message", INSTANT, PROBE, "a published message is queued for a subscriber")     \
     E(redis_publish, "redis:publish", INSTANT, PROBE, "a message is handed to the subscribers")             \
     E(redis_fork, "redis:fork", SPAN, PROBE, "the server forks a child")                                    \

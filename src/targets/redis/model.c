@@ -540,32 +540,16 @@ static void loss_event(struct redis_model *model, const struct event *e)
 }
 
 /* What the model wants to know; from FIRST_OF_SERVERS on what only a Redis server records. */
-static const uint16_t WANTED[] = {SONDE_EVENT_process_start,
-                                  SONDE_EVENT_process_exit,
-                                  SONDE_EVENT_loss,
-                                  SONDE_EVENT_net_connection,
-                                  SONDE_EVENT_probe_name,
-                                  SONDE_EVENT_redis_command,
-                                  SONDE_EVENT_redis_read_query,
-                                  SONDE_EVENT_redis_write_reply,
-                                  SONDE_EVENT_redis_pending_io,
-                                  SONDE_EVENT_redis_ssl_read,
-                                  SONDE_EVENT_redis_free_client,
-                                  SONDE_EVENT_redis_loop_phase,
-                                  SONDE_EVENT_redis_bus_send,
-                                  SONDE_EVENT_redis_bus_packet,
-                                  SONDE_EVENT_redis_block,
-                                  SONDE_EVENT_redis_answered,
-                                  SONDE_EVENT_redis_publish,
-                                  SONDE_EVENT_redis_fork,
-                                  SONDE_EVENT_redis_fsync,
-                                  SONDE_EVENT_redis_aof_write,
-                                  SONDE_EVENT_redis_expire,
-                                  SONDE_EVENT_redis_evict,
-                                  SONDE_EVENT_redis_output_limit,
-                                  SONDE_EVENT_redis_bus_read,
-                                  SONDE_EVENT_redis_bus_write,
-                                  0};
+static const uint16_t WANTED[] = {
+    SONDE_EVENT_process_start,    SONDE_EVENT_process_exit,      SONDE_EVENT_loss,
+    SONDE_EVENT_net_connection,   SONDE_EVENT_probe_name,        SONDE_EVENT_redis_command,
+    SONDE_EVENT_redis_read_query, SONDE_EVENT_redis_write_reply, SONDE_EVENT_redis_pending_io,
+    SONDE_EVENT_redis_ssl_read,   SONDE_EVENT_redis_free_client, SONDE_EVENT_redis_loop_phase,
+    SONDE_EVENT_redis_bus_send,   SONDE_EVENT_redis_bus_packet,  SONDE_EVENT_redis_block,
+    SONDE_EVENT_redis_answered,   SONDE_EVENT_redis_publish,     SONDE_EVENT_redis_hand_over,
+    SONDE_EVENT_redis_fork,       SONDE_EVENT_redis_fsync,       SONDE_EVENT_redis_aof_write,
+    SONDE_EVENT_redis_expire,     SONDE_EVENT_redis_evict,       SONDE_EVENT_redis_output_limit,
+    SONDE_EVENT_redis_bus_read,   SONDE_EVENT_redis_bus_write,   0};
 enum { FIRST_OF_SERVERS = 5 };
 
 int redis_model_event(struct redis_model *model, const struct event *e)

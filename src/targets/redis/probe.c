@@ -324,6 +324,71 @@ HOT_HOOK(int, redis_write_pending, void *client)
     return result;
 }
 
+/* ---- I/O threads that whole clients are given to (probe_work.c has Redis 8's) ---- */
+
+/* The main thread's read ends where an I/O thread may begin. */
+HOOK(int, redis_send_read, void *client)
+{
+    struct probe_thread *self = probe_thread_claimed();
+    uint64_t now = self && self->in_read ? ticks() : 0;
+    int refused = sonde_orig_redis_send_read(client);
+    if (now && !refused)
+        self->command_end_tsc = now;
+    return refused;
+}
+
+/* Once it is given back the client may be used by the main thread, and freed: nothing is read of it after the
+ * original has begun, and what was done ends when it was given back; where that is not seen, it lasts no
+ * time. */
+static void thread_io(void *client, void (*original)(void *), bool writes)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self || !redis_is_client(client)) {
+        original(client);
+        return;
+    }
+    uint64_t id = client_id(client);
+    int fd = client_fd(client);
+    struct probe_bytes *bytes = writes ? &self->redis_out : &self->redis_in;
+    uint32_t depth = self->shared.depth;
+    uint64_t start =
+        span_open(self, writes ? SONDE_EVENT_redis_write_reply : SONDE_EVENT_redis_read_query, id, 0);
+    struct probe_bytes outer = bytes_begin(bytes, fd);
+    self->thread_client = client;
+    self->thread_done_tsc = 0;
+    original(client);
+    if (!span_close(self, depth))
+        return;
+    self->thread_client = NULL;
+    uint64_t end = self->thread_done_tsc ? self->thread_done_tsc : start;
+    bool seen = writes ? sonde_orig_redis_io_write != NULL : sonde_orig_redis_io_read != NULL;
+    int32_t plain, wire = bytes_end(bytes, outer, seen, &plain);
+    if (writes)
+        RECORD_OWN(self, redis_write_reply, start, end, .client_id = id, .fd = fd, .bytes = plain,
+                   .wire_bytes = wire);
+    else
+        RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .fd = fd, .bytes = plain,
+                   .wire_bytes = wire);
+}
+
+HOOK(void, redis_thread_read, void *client)
+{
+    thread_io(client, sonde_orig_redis_thread_read, false);
+}
+
+HOOK(void, redis_thread_write, void *client)
+{
+    thread_io(client, sonde_orig_redis_thread_write, true);
+}
+
+HOOK(void, redis_thread_done, void *data, int what)
+{
+    struct probe_thread *self = probe_thread_claimed();
+    if (self && self->thread_client == data && data)
+        self->thread_done_tsc = ticks();
+    sonde_orig_redis_thread_done(data, what);
+}
+
 /* Valkey's returns whether it was freed. */
 HOOK(long, redis_free_client, void *client)
 {
@@ -344,46 +409,41 @@ static uint64_t bus_link(const void *connection)
     return connection && HAVE(conn_private) ? READ(uint64_t, connection, OFFSET(conn_private)) : 0;
 }
 
-HOOK(void, redis_bus_read, void *connection)
+static void bus_io(void *connection, void (*original)(void *), bool writes)
 {
     struct probe_thread *self = probe_thread();
     if (!self) {
-        sonde_orig_redis_bus_read(connection);
+        original(connection);
         return;
     }
     int fd = connection_fd(connection);
     uint64_t link = bus_link(connection);
     if (fd >= 0)
         descriptor_use(self, fd, (uintptr_t)connection);
+    struct probe_bytes *bytes = writes ? &self->redis_out : &self->redis_in;
     uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_read, (uint64_t)fd, 0);
-    struct probe_bytes outer = bytes_begin(&self->redis_in, fd);
-    sonde_orig_redis_bus_read(connection);
+    uint64_t start =
+        span_open(self, writes ? SONDE_EVENT_redis_bus_write : SONDE_EVENT_redis_bus_read, (uint64_t)fd, 0);
+    struct probe_bytes outer = bytes_begin(bytes, fd);
+    original(connection);
     if (!span_close(self, depth))
         return;
-    int32_t plain, wire = bytes_end(&self->redis_in, outer, sonde_orig_redis_io_read, &plain);
-    RECORD(self, redis_bus_read, start, ticks(), .link = link, .fd = fd, .bytes = wire);
+    bool seen = writes ? sonde_orig_redis_io_write != NULL : sonde_orig_redis_io_read != NULL;
+    int32_t plain, wire = bytes_end(bytes, outer, seen, &plain);
+    if (writes)
+        RECORD(self, redis_bus_write, start, ticks(), .link = link, .fd = fd, .bytes = wire);
+    else
+        RECORD(self, redis_bus_read, start, ticks(), .link = link, .fd = fd, .bytes = wire);
+}
+
+HOOK(void, redis_bus_read, void *connection)
+{
+    bus_io(connection, sonde_orig_redis_bus_read, false);
 }
 
 HOOK(void, redis_bus_write, void *connection)
 {
-    struct probe_thread *self = probe_thread();
-    if (!self) {
-        sonde_orig_redis_bus_write(connection);
-        return;
-    }
-    int fd = connection_fd(connection);
-    uint64_t link = bus_link(connection);
-    if (fd >= 0)
-        descriptor_use(self, fd, (uintptr_t)connection);
-    uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_write, (uint64_t)fd, 0);
-    struct probe_bytes outer = bytes_begin(&self->redis_out, fd);
-    sonde_orig_redis_bus_write(connection);
-    if (!span_close(self, depth))
-        return;
-    int32_t plain, wire = bytes_end(&self->redis_out, outer, sonde_orig_redis_io_write, &plain);
-    RECORD(self, redis_bus_write, start, ticks(), .link = link, .fd = fd, .bytes = wire);
+    bus_io(connection, sonde_orig_redis_bus_write, true);
 }
 
 struct bus_message {

@@ -16,20 +16,22 @@
     const void *read_client; /* whose query is read and commands are counted; NULL: look it up */    \
     uint64_t *read_number;   /* the count */
 
-#define PROBE_THREAD_redis()                                                                          \
-    /* The event loop */                                                                              \
-    uint64_t phase_tsc;                                                                               \
-    uint64_t handled_tsc;       /* when the newest read or write of a client ended */                 \
-    uint64_t iteration_end_tsc; /* of the iteration before; 0: something may have come between */     \
-    uint32_t reads;             /* in this iteration */                                               \
-    uint32_t in_before_sleep;   /* where replies are written one after the other */                   \
-    uint64_t write_end_tsc;     /* of the reply written before in the same beforeSleep; 0 for none */ \
-    struct probe_bytes redis_in, redis_out;                                                           \
-    int64_t aof_bytes; /* written to files by the flush that goes on */                               \
-    uint32_t in_flush;                                                                                \
-    uint32_t evicted;        /* keys, in the eviction that goes on */                                 \
-    uint32_t expired;        /* keys, since the newest redis:expire, by the cycle */                  \
-    uint32_t expired_access; /* when they were asked for */                                           \
+#define PROBE_THREAD_redis()                                                                                 \
+    /* The event loop */                                                                                     \
+    uint64_t phase_tsc;                                                                                      \
+    uint64_t handled_tsc;       /* when the newest read or write of a client ended */                        \
+    uint64_t iteration_end_tsc; /* of the iteration before; 0: something may have come between */            \
+    uint32_t reads;             /* in this iteration */                                                      \
+    uint32_t in_before_sleep;   /* where replies are written one after the other */                          \
+    uint64_t write_end_tsc;     /* of the reply written before in the same beforeSleep; 0 for none */        \
+    struct probe_bytes redis_in, redis_out;                                                                  \
+    int64_t aof_bytes;         /* written to files by the flush that goes on */                              \
+    const void *thread_client; /* an I/O thread reads or writes it; NULL: none, or it was handed back ... */ \
+    uint64_t thread_done_tsc;  /* ... then; 0: not seen */                                                   \
+    uint32_t in_flush;                                                                                       \
+    uint32_t evicted;        /* keys, in the eviction that goes on */                                        \
+    uint32_t expired;        /* keys, since the newest redis:expire, by the cycle */                         \
+    uint32_t expired_access; /* when they were asked for */                                                  \
     uint8_t in_expire, expire_seen, expire_busy, in_bus_packet, in_write_handler;
 
 #endif

@@ -36,6 +36,32 @@ HOOK(void, redis_unblock, void *client, int again)
     sonde_orig_redis_unblock(client, again);
 }
 
+static void handed_over(const void *client, uint8_t to_thread)
+{
+    struct probe_thread *self = THREAD_WANTING(redis_hand_over);
+    if (self)
+        RECORD(self, redis_hand_over, 0, ticks(), .client_id = client_id(client), .fd = client_fd(client),
+               .to_thread = to_thread);
+}
+
+HOOK(void, redis_to_thread, void *client)
+{
+    handed_over(client, 1); /* no longer ours once the original has run */
+    sonde_orig_redis_to_thread(client);
+}
+
+HOOK(void, redis_fetch_client, void *client)
+{
+    sonde_orig_redis_fetch_client(client);
+    handed_over(client, 0);
+}
+
+HOOK(void, redis_keep_client, void *client)
+{
+    sonde_orig_redis_keep_client(client);
+    handed_over(client, 0);
+}
+
 static void answered(const void *client, enum sonde_redis_answer answer, int32_t slot)
 {
     struct probe_thread *self = THREAD_WANTING(redis_answered);

@@ -48,13 +48,13 @@ static json_t *work_json(const struct redis_server *server)
         sum_json(&w->forks), "syncs", sum_json(&w->syncs), "background_syncs", sum_json(&w->background_syncs),
         "aof_writes", sum_json(&w->aof_writes), "aof_bytes", (json_int_t)w->aof_bytes);
     json_t *more = json_pack(
-        "{s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "expiry", sum_json(&w->expiry),
+        "{s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "expiry", sum_json(&w->expiry),
         "expired_count", (json_int_t)w->expired, "expired_on_access_count", (json_int_t)w->expired_on_access,
         "expired_unseen_count", (json_int_t)w->expired_unseen, "evictions", sum_json(&w->evictions),
         "evicted_count", (json_int_t)w->evicted, "evictions_failed_count", (json_int_t)w->evictions_failed,
         "output_limit_clients_count", (json_int_t)w->output_limit_clients, "messages_count",
         (json_int_t)w->messages, "messages_from_bus_count", (json_int_t)w->messages_from_bus,
-        "receivers_count", (json_int_t)w->receivers);
+        "receivers_count", (json_int_t)w->receivers, "handed_over_count", (json_int_t)w->handed_over);
     if (object && more)
         json_object_update(object, more);
     json_decref(more);

@@ -196,6 +196,9 @@ int redis_work_event(struct redis_server *server, const struct event *e)
         return block_event(server, e);
     case SONDE_EVENT_redis_answered:
         return answered_event(server, e);
+    case SONDE_EVENT_redis_hand_over:
+        work->handed_over++;
+        return 0;
     case SONDE_EVENT_redis_publish:
         work->messages++;
         work->messages_from_bus += U(e, redis_publish_from_bus);

@@ -38,6 +38,7 @@ struct redis_work {
     struct redis_sum evictions;
     uint64_t evicted, evictions_failed;
     uint64_t output_limit_clients;
+    uint64_t handed_over;                            /* clients, to I/O threads and back */
     uint64_t messages, messages_from_bus, receivers; /* PUBLISH and SPUBLISH */
 };
 
