@@ -127,7 +127,8 @@ static void operation_steps(struct walk *w, uint32_t index)
         step(w, PATH_QUEUE, span->start_ns, span->name, NULL, index);
     } else {
         if (span->end_ns)
-            step(w, PATH_LOOP, busy_since_ns(w->thread, span->end_ns), span->name, NULL, index);
+            step(w, PATH_LOOP, MAX(busy_since_ns(w->thread, span->end_ns), span->start_ns), span->name, NULL,
+                 index);
         step(w, PATH_PEER, span->start_ns, span->name, NULL, index);
     }
 }
@@ -138,19 +139,31 @@ static bool is_operation(const struct vspan *span)
            span->kind == VSPAN_other || span->kind == VSPAN_ipc;
 }
 
-/* The outermost callback that was running just before until_ns. */
-static uint32_t running_callback(const struct walk *w)
+/* What the request's own code did, which shows that it ran also where no callback of its own is known: it
+ * went on in one that served others, too. */
+static bool is_own_work(const struct vspan *span)
 {
-    const struct request *r = w->request;
-    for (uint32_t i = 1; i < r->spans.count; i++) {
-        const struct vspan *span = &r->spans.at[i];
-        if (span->kind == VSPAN_callback && span->start_ns < w->until_ns && end_of(r, span) >= w->until_ns)
-            return i;
-    }
-    return VSPAN_NONE;
+    return span->kind == VSPAN_encode || span->kind == VSPAN_regexp;
 }
 
-/* The newest to end among callbacks and operations that had ended by then. */
+/* The outermost callback that was running just before until_ns, or else what the own code did then. */
+static uint32_t running(const struct walk *w)
+{
+    const struct request *r = w->request;
+    uint32_t found = VSPAN_NONE;
+    for (uint32_t i = 1; i < r->spans.count; i++) {
+        const struct vspan *span = &r->spans.at[i];
+        if (span->start_ns >= w->until_ns || end_of(r, span) < w->until_ns)
+            continue;
+        if (span->kind == VSPAN_callback)
+            return i;
+        if (is_own_work(span) && found == VSPAN_NONE)
+            found = i;
+    }
+    return found;
+}
+
+/* The newest to end of all that had ended by then. */
 static uint32_t newest_ended(const struct walk *w)
 {
     const struct request *r = w->request;
@@ -160,8 +173,8 @@ static uint32_t newest_ended(const struct walk *w)
         const struct vspan *span = &r->spans.at[i];
         bool operation = is_operation(span);
         uint64_t end_ns = end_of(r, span);
-        if ((!operation && span->kind != VSPAN_callback) || span->start_ns >= w->until_ns ||
-            end_ns > w->until_ns + (operation ? SLACK_NS : 0))
+        if ((!operation && span->kind != VSPAN_callback && !is_own_work(span)) ||
+            span->start_ns >= w->until_ns || end_ns > w->until_ns + (operation ? SLACK_NS : 0))
             continue;
         if (newest == VSPAN_NONE || end_ns > newest_ns || (end_ns == newest_ns && operation)) {
             newest = i;
@@ -175,11 +188,12 @@ static void walk_back(struct walk *w)
 {
     struct request *r = w->request;
     for (int i = 0; i < STEPS_MAX && w->until_ns > r->start_ns && r->path_steps.count < STEPS_MAX; i++) {
-        uint32_t callback = running_callback(w), next = VSPAN_NONE;
-        if (callback != VSPAN_NONE) {
-            const struct vspan *span = &r->spans.at[callback];
+        uint32_t runs = running(w), next = VSPAN_NONE;
+        if (runs != VSPAN_NONE) {
+            const struct vspan *span = &r->spans.at[runs];
             next = span->cause;
-            step(w, PATH_RUN, span->start_ns, span->detail ? span->detail : span->name, NULL, callback);
+            const char *name = span->detail && !is_own_work(span) ? span->detail : span->name;
+            step(w, PATH_RUN, span->start_ns, name, NULL, runs);
             if (next != VSPAN_NONE && next < r->spans.count && is_operation(&r->spans.at[next]))
                 operation_steps(w, next);
             continue;

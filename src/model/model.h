@@ -160,10 +160,11 @@ struct connection {
     uint64_t bytes_written, last_write_ns;
     uint64_t response_needs; /* bytes_written at which the response is complete; UINT64_MAX unknown */
     uint8_t responding;
-    uint8_t had_io;             /* a turn on it was read */
-    size_t answering;           /* calls that the turn which is read now brings the answers of */
-    uint8_t pipelined;          /* calls of two requests waited on it at a time */
-    uint8_t takes_messages;     /* its commands ask for them: they are no request's */
+    uint8_t had_io;         /* a turn on it was read */
+    size_t answering;       /* calls that the turn which is read now brings the answers of */
+    uint8_t pipelined;      /* calls of two requests waited on it at a time */
+    uint8_t takes_messages; /* its commands ask for them: they are no request's */
+    uint8_t rest; /* more of the newest reply was written when its call had ended by its first part */
     ARRAY(uint64_t) deliveries; /* messages.c: messages that were taken on it and not dealt with */
     /* http2.c: a session is a connection of its own, which another one carries. */
     struct connection *session, *carrier;

@@ -98,11 +98,12 @@ struct call *command_executed(struct analysis *a, struct thread *thread, struct 
 
 /* Everything that this client's commands have produced so far goes out: also the replies of commands that
  * were not executed (queued in a transaction, refused), which stand before one that was. */
-void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns)
+void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, bool rest)
 {
     struct connection *caller = c ? c->mirror : NULL;
     if (!caller)
         return;
+    caller->rest |= rest;
     array_foreach (&c->early, early)
         if (!early->ready_ns)
             early->ready_ns = now_ns;
@@ -203,6 +204,13 @@ size_t command_replies(const struct analysis *a, const struct thread *thread, co
     return going_on ? going_on : sent;
 }
 
+/* The call that these bytes are the rest of the answer to, though it ended with the first of them; NULL: they
+ * are none. */
+static struct vspan *rest_of(const struct analysis *a, const struct connection *c)
+{
+    return c->rest && c->ended.kind == VSPAN_command ? call_span(a, &c->ended) : NULL;
+}
+
 struct context command_input(struct analysis *a, struct thread *thread, struct connection *c,
                              const struct item *io, size_t candidates)
 {
@@ -212,6 +220,8 @@ struct context command_input(struct analysis *a, struct thread *thread, struct c
         return UNDECIDED;
     if (c->takes_messages)
         return decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    if (!candidates && rest_of(a, c))
+        return decided(request_open(a, c->ended.owner), KNOWN_INFERRED, c->ended.span);
     const struct call *first = &c->calls.at[c->first_call];
     if (candidates == 1 && !first->owner && first->known == KNOWN_AMBIGUOUS)
         return claim_call(a, thread, &c->calls.at[c->first_call], io);
@@ -247,6 +257,10 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
 {
     if (!(io->count & POLLIN_BIT))
         return;
+    struct vspan *rest = rest_of(a, c);
+    if (rest)
+        rest->end_ns = MAX(rest->end_ns, io->start_ns);
+    c->rest = 0;
     bool tells = server_tells(c);
     bool alone = replies == 1; /* something was read, and it can be nothing else */
     /* A write whose record ends while the read goes on may have been read; it was if its request went on. */

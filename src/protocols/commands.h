@@ -32,7 +32,8 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
  * when that is not known. A call that is not known yet finds what was done when it comes. */
 struct call *command_executed(struct analysis *a, struct thread *thread, struct connection *c,
                               const struct executed_command *done);
-/* Everything that the commands on c, which may be NULL, have produced so far goes out. */
-void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns);
+/* Everything that the commands on c, which may be NULL, have produced so far goes out. rest: it is what the
+ * client had not taken at once of what went out before. */
+void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, bool rest);
 
 #endif

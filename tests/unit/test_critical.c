@@ -132,6 +132,30 @@ static void an_answer_that_a_poll_did_not_find_came_after_it(void **state)
 }
 
 /* Nothing is known of what a timer continues. */
+/* Nothing is answered before it was asked: the loop was busy with this request itself before that. */
+static void what_was_asked_within_a_busy_stretch_does_not_hide_what_was_before(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/two", MS(1));
+    FEED(&feed, uv_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    /* The first is answered at 60 ms, and at 100 the second is sent: in one turn of 45 ms. */
+    FEED(&feed, uv_write, API, API, MS(100), 0, .fd = 8, .generation = 1, .bytes = 60);
+    FEED(&feed, node_callback, API, API, MS(105) - US(10), MS(45) - US(20), .async_id = 7);
+    FEED(&feed, uv_io, API, API, MS(105), MS(45), .fd = 8, .generation = 1, .events = 1);
+    answer(&feed, API, 30, MS(107));
+    FEED(&feed, node_callback, API, API, MS(108) - US(10), MS(2) - US(20), .async_id = 7);
+    FEED(&feed, uv_io, API, API, MS(108), MS(2), .fd = 8, .generation = 1, .events = 1);
+    feed_finish(&feed);
+    const struct request *r = feed_kept(&feed, "/two");
+    assert_covered(r);
+    assert_in_range(class_ns(r, PATH_LOOP, NULL), 0, MS(6) + US(50));
+    assert_in_range(class_ns(r, PATH_PEER, NULL), MS(57), MS(64));
+    assert_int_equal(class_ns(r, PATH_OTHER, NULL), 0);
+    feed_done(&feed);
+}
+
 static void a_timer_is_something_unseen(void **state)
 {
     struct feed feed;
@@ -156,6 +180,7 @@ int main(void)
         cmocka_unit_test(a_traced_service_is_followed),
         cmocka_unit_test(an_opaque_peer_is_not_blamed_for_the_own_loop),
         cmocka_unit_test(an_answer_that_a_poll_did_not_find_came_after_it),
+        cmocka_unit_test(what_was_asked_within_a_busy_stretch_does_not_hide_what_was_before),
         cmocka_unit_test(a_timer_is_something_unseen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,6 +220,34 @@ static void fifty_in_flight(void **state)
     feed_done(&feed);
 }
 
+/* A reply that the client takes in parts has arrived with its last part; what the loop does with each is done
+ * for that command. */
+static void a_large_reply_arrives_in_parts(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request_with_commands(&feed, 30, "/a", 7, 1, 1, MS(1));
+    command(&feed, CLIENT_ID, 1, KEYS, MS(3), US(10));
+    reply(&feed, CLIENT_ID, MS(4));
+    read_back(&feed, 7, MS(5), MS(6));
+    for (uint64_t t = 7; t < 20; t += 2) {
+        FEED(&feed, redis_write_reply, REDIS, REDIS, MS(t), US(1), .client_id = CLIENT_ID, .bytes = -1,
+             .waited = 1);
+        FEED(&feed, node_callback, API, API, MS(t + 1) + US(900), US(800), .async_id = 7);
+        read_back(&feed, 7, MS(t + 1), MS(t + 2));
+    }
+    read_back(&feed, 7, MS(30), MS(31)); /* something else, later */
+    feed_finish(&feed);
+    const struct request *a = feed_kept(&feed, "/a");
+    const struct vspan *span = feed_span(a, VSPAN_command);
+    assert_int_equal(span->end_ns, MS(20));
+    unsigned parts = 0;
+    array_foreach (&a->spans, s)
+        parts += s->kind == VSPAN_callback && s->start_ns > MS(7);
+    assert_int_equal(parts, 7);
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +257,7 @@ int main(void)
         cmocka_unit_test(slow_command_and_who_queued),
         cmocka_unit_test(nobodys_command_and_who_queued),
         cmocka_unit_test(fifty_in_flight),
+        cmocka_unit_test(a_large_reply_arrives_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

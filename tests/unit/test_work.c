@@ -93,6 +93,30 @@ static void after_its_time_is_another_call(void **state)
     expect(&feed, 2, 2);
 }
 
+/* What a client takes of a large reply after it has sent another command is no reply to that one. */
+static void the_rest_of_a_reply_is_no_other_commands(void **state)
+{
+    struct redis_feed feed;
+    start(&feed);
+    for (uint64_t n = 0; n < 3; n++) {
+        uint64_t t = MS(10 + 10 * n);
+        command(&feed, WAITING, BLPOP, t);
+        REDIS_FEED(&feed, redis_write_reply, SERVER, MAIN, t + US(100), US(50), .client_id = WAITING,
+                   .bytes = 65536);
+        command(&feed, WAITING, RPUSH, t + US(200));
+        for (unsigned part = 1; part < 20; part++)
+            REDIS_FEED(&feed, redis_write_reply, SERVER, MAIN, t + US(200 + 100 * part), US(50),
+                       .client_id = WAITING, .bytes = 65536, .waited = 1);
+    }
+    redis_feed_finish(&feed);
+    array_foreach (&redis_feed_server(&feed)->commands, place) {
+        const struct redis_command *c = *place;
+        assert_int_equal(c->largest_reply_bytes, strcmp(c->name, "blpop") == 0 ? 20 * 65536 : 0);
+        assert_int_equal(c->reply_bytes, strcmp(c->name, "blpop") == 0 ? 3 * 20 * 65536 : 0);
+    }
+    redis_feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +124,7 @@ int main(void)
         cmocka_unit_test(pipelined_is_another_call),
         cmocka_unit_test(read_in_between_is_another_call),
         cmocka_unit_test(after_its_time_is_another_call),
+        cmocka_unit_test(the_rest_of_a_reply_is_no_other_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

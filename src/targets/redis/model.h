@@ -72,7 +72,10 @@ struct redis_client {
     bool replica;
     uint64_t since_read; /* commands since its newest read */
     struct redis_command *last_command;
-    uint64_t reply_bytes;             /* written since its newest read */
+    uint64_t reply_bytes; /* written since its newest read */
+    /* Whose reply it had perhaps not taken whole when it sent more, NULL unknown; how much of it */
+    struct redis_command *partly;
+    uint64_t partly_bytes;
     uint64_t reply_waited_ns;         /* since when some of that waits for the client to take it; 0 no */
     uint64_t taking_ns, taking_bytes; /* how long it took to take replies, in all; the largest */
     uint64_t blocked_ns;              /* since when; 0 it is not */

@@ -38,6 +38,24 @@ void redis_work_read(struct redis_server *server, struct redis_client *client, i
     volume->wire_in += (uint64_t)MAX(wire, 0);
 }
 
+/* More commands were executed before the client had taken a whole reply: what it takes now is the rest of
+ * that, and how large theirs are is not known. */
+static void rest_of_reply(struct redis_client *client, uint64_t bytes)
+{
+    struct redis_command *command = client->partly;
+    client->partly_bytes += bytes;
+    client->last_command = NULL;
+    client->since_read = 0;
+    if (!command)
+        return;
+    command->reply_bytes += bytes;
+    if (client->partly_bytes > command->largest_reply_bytes) {
+        command->largest_reply_bytes = client->partly_bytes;
+        command->largest_reply_client = client->id;
+        command->largest_reply_at_ns = client->last_reply_ns;
+    }
+}
+
 void redis_work_reply(struct redis_server *server, struct redis_client *client, const struct event *e)
 {
     int64_t bytes = I(e, redis_write_reply_bytes), wire = I(e, redis_write_reply_wire_bytes);
@@ -49,7 +67,10 @@ void redis_work_reply(struct redis_server *server, struct redis_client *client, 
     }
     struct redis_volume *volume = volume_of(server, client);
     client->out_bytes += (uint64_t)bytes;
-    client->reply_bytes += (uint64_t)bytes;
+    if (U(e, redis_write_reply_waited) && !client->reply_bytes)
+        rest_of_reply(client, (uint64_t)bytes);
+    else
+        client->reply_bytes += (uint64_t)bytes;
     volume->out += (uint64_t)bytes;
     volume->wire_out += (uint64_t)MAX(wire, 0);
 }
@@ -67,10 +88,14 @@ void redis_work_replied(struct redis_server *server, struct redis_client *client
             command->largest_reply_at_ns = client->last_reply_ns;
         }
     }
+    if (client->reply_bytes) {
+        client->partly = client->replica ? NULL : command;
+        client->partly_bytes = client->reply_bytes;
+    }
     if (client->reply_waited_ns && client->last_reply_ns > client->reply_waited_ns && !client->replica) {
         uint64_t waited_ns = client->last_reply_ns - client->reply_waited_ns;
         client->taking_ns += waited_ns;
-        client->taking_bytes = MAX(client->taking_bytes, client->reply_bytes);
+        client->taking_bytes = MAX(client->taking_bytes, client->partly_bytes);
     }
     client->reply_bytes = client->reply_waited_ns = 0;
     client->since_read = 0;
