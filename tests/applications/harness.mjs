@@ -38,7 +38,7 @@ const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`$
 /* ---- load ---- */
 
 // patience: after so many milliseconds it closes the connection.
-function ask(port, path, agent, patience = 0) {
+export function ask(port, path, agent, patience = 0) {
     return new Promise((resolve) => {
         const request = http.get({ host: '127.0.0.1', port, path: encodeURI(path), agent }, (response) => response.resume().on('close', () => resolve(response.statusCode)));
         if (patience) request.setTimeout(patience, () => request.destroy(Object.assign(new Error('too late'), { code: 'TOO LATE' })));
@@ -139,6 +139,7 @@ function faultsOf(finding, expected, run) {
         const { file, first, last } = linesOf(expected.at);
         if (!source.file?.endsWith(file) || source.line < first || source.line > last) wrong.push(`place ${source.file}:${source.line}, not ${file}:${first}-${last}`);
     }
+    if (expected.where && !expected.where.test(finding.where.service)) wrong.push(`service ${finding.where.service}, not ${expected.where}`);
     if (expected.called && !expected.called.test(`${finding.evidence.called} ${finding.detail}`)) wrong.push(`called ${finding.evidence.called}, not ${expected.called}`);
     if (expected.text && !expected.text.test(text)) wrong.push(`nothing like ${expected.text}`);
     if (expected.lanes && finding.evidence.lanes_count !== expected.lanes) wrong.push(`${finding.evidence.lanes_count} lanes, not ${expected.lanes}`);
@@ -160,7 +161,7 @@ export function judge(row, run) {
     const claims = run.report.findings.filter((f) => f.severity !== 'info'), taken = new Set(), wrong = [];
     for (const expected of row.expected || []) {
         const kinds = expected.kinds || [expected.kind];
-        const tried = claims.filter((f) => kinds.includes(f.kind)).map((f) => ({ finding: f, wrong: faultsOf(f, expected, run) })).sort((a, b) => a.wrong.length - b.wrong.length);
+        const tried = (expected.info ? run.report.findings : claims).filter((f) => kinds.includes(f.kind)).map((f) => ({ finding: f, wrong: faultsOf(f, expected, run) })).sort((a, b) => a.wrong.length - b.wrong.length);
         if (!tried.length) wrong.push(`no ${kinds.join(' or ')}`);
         else wrong.push(...tried[0].wrong), taken.add(tried[0].finding);
     }

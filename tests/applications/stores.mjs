@@ -40,10 +40,10 @@ const STORES = {
         await server.until(/ready to accept connections/);
         return { port, user: 'shop', pid: server.pid };
     },
-    async mariadb(t, folder) {
+    async mariadb(t, folder, tables = '') {
         const port = await freePort(), data = path.join(folder, 'data'), init = path.join(folder, 'init.sql'), user = os.userInfo().username;
         await ended(t, 'mariadb-install-db', ['--no-defaults', `--datadir=${data}`, '--auth-root-authentication-method=normal', `--user=${user}`]);
-        fs.writeFileSync(init, "CREATE USER shop@'127.0.0.1' IDENTIFIED VIA mysql_native_password USING PASSWORD('secret');\n");
+        fs.writeFileSync(init, "CREATE USER shop@'127.0.0.1' IDENTIFIED VIA mysql_native_password USING PASSWORD('secret');\n" + tables);
         const server = start(t, '/usr/sbin/mariadbd', ['--no-defaults', `--datadir=${data}`, `--port=${port}`, '--bind-address=127.0.0.1', `--socket=${folder}/s`, `--pid-file=${folder}/pid`, `--init-file=${init}`, `--user=${user}`, '--skip-name-resolve', '--innodb-buffer-pool-size=8M']);
         await server.until(/ready for connections/);
         return { port, pid: server.pid };
@@ -89,4 +89,5 @@ const PROGRAMS = { postgres: () => postgresFolder(), mariadb: () => fs.existsSyn
 
 // Why a store cannot be had; null when it can.
 export const missingStore = (name) => (!name || PROGRAMS[name]() ? null : `${name} is not installed (make deps)`);
-export const startStore = (t, name, folder) => STORES[name](t, folder);
+// tables: what MariaDB executes when it starts.
+export const startStore = (t, name, folder, tables) => STORES[name](t, folder, tables);
