@@ -348,6 +348,7 @@ static void end_call(struct analysis *a, struct connection *c, struct call *call
     if (span && !span->end_ns) {
         span->end_ns = MAX(end_ns, span->start_ns);
         span->polled_ns = polled_ns(a, c, call);
+        span->replied_ns = call->ready_ns;
     }
     call_ended(a, c, call, span, end_ns);
     ANALYZERS_CALL(a, call_ended, a, c, call, end_ns);

@@ -116,7 +116,9 @@ static void operation_steps(struct walk *w, uint32_t index)
         }
         step(w, PATH_POOL_QUEUE, span->start_ns, span->name, NULL, index);
     } else if (span->kind == VSPAN_command && span->work_end_ns) {
-        step(w, PATH_LOOP, span->work_end_ns, span->name, NULL, index);
+        /* What a store does between its commands (others of them, its append-only file) holds replies up. */
+        step(w, PATH_LOOP, MAX(span->replied_ns, span->work_end_ns), span->name, NULL, index);
+        step(w, PATH_QUEUE, span->work_end_ns, span->name, NULL, index);
         step(w, PATH_STORE, span->work_start_ns, span->name, NULL, index);
         step(w, PATH_QUEUE, span->start_ns, span->name, NULL, index);
     } else if (span->child && span->child->end_ns) {

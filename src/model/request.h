@@ -79,8 +79,9 @@ struct vspan {
     /* The operation at work: pool: on a pool thread; redis: executing; 0 unknown or not begun. The ATTL of
      * the paper is end_ns - start_ns, the run time worked_ns(), the rest is waiting. */
     uint64_t work_start_ns, work_end_ns;
-    uint64_t gc_ns; /* callback, operation: garbage collection meanwhile */
-    float unusual;  /* operation: its duration as a multiple of the median of its kind; 0: as usual */
+    uint64_t replied_ns; /* command: the store has written its reply, or the first part of it; 0 unknown */
+    uint64_t gc_ns;      /* callback, operation: garbage collection meanwhile */
+    float unusual;       /* operation: its duration as a multiple of the median of its kind; 0: as usual */
     /* What the thread did in it (pool: the pool's thread, at work); timed: it is known. */
     struct activity_times spent;
     int64_t result; /* syscall, pool: a negative errno when it failed */

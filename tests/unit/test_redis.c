@@ -248,6 +248,28 @@ static void a_large_reply_arrives_in_parts(void **state)
     feed_done(&feed);
 }
 
+/* A reply that Redis keeps until its append-only file is on the disk is not late for the caller's loop. */
+static void what_holds_a_reply_up_is_the_stores(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request_with_commands(&feed, 30, "/a", 7, 1, 1, MS(1));
+    command(&feed, CLIENT_ID, 1, GET, MS(3), US(10));
+    reply(&feed, CLIENT_ID, MS(70));
+    FEED(&feed, http_response, API, API, MS(72), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 100, .content_length = 50);
+    FEED(&feed, uv_write, API, API, MS(72), 0, .fd = 30, .generation = 1, .bytes = 150);
+    FEED(&feed, node_callback, API, API, MS(73), MS(2), .async_id = 7);
+    read_back(&feed, 7, MS(71) - US(10), MS(73) + US(1));
+    feed_finish(&feed);
+    uint64_t of[PATH_CLASSES] = {0};
+    array_foreach (&feed_kept(&feed, "/a")->path_steps, s)
+        of[s->class] += s->end_ns - s->start_ns;
+    assert_in_range(of[PATH_QUEUE], MS(67), MS(69));
+    assert_in_range(of[PATH_LOOP], US(900), MS(1) + US(10));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +280,7 @@ int main(void)
         cmocka_unit_test(nobodys_command_and_who_queued),
         cmocka_unit_test(fifty_in_flight),
         cmocka_unit_test(a_large_reply_arrives_in_parts),
+        cmocka_unit_test(what_holds_a_reply_up_is_the_stores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
