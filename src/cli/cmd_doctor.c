@@ -24,8 +24,11 @@
 #include "base/file.h"
 #include "base/schema.h"
 #include "base/text.h"
+#include "broker/apart.h"
 #include "broker/broker.h"
+#include "broker/protocol.h"
 #include "broker/sandbox.h"
+#include "cli/confine.h"
 #include "cli/options.h"
 #include "collect/audit.h"
 #include "observe/observe.h"
@@ -409,29 +412,67 @@ static void check_filter(struct answer *answer, const struct proc *proc)
     }
 }
 
-/* Which runtimes a profile will find there, and how their stacks are walked. The runtime, NULL: it cannot be
- * profiled. */
-static const char *check_profile(struct answer *answer, pid_t pid)
+enum { LOOK_BYTES = 16 << 10 };
+
+/* In a process of its own, which has given its rights up as one that samples: what runs there, and how its
+ * stacks are walked; two texts with their ends. */
+static int look_into(pid_t pid, struct text *ret_words)
 {
-    const char *runtime = NULL;
-    struct check *check = add(answer, "profiles");
     struct process *process = NULL;
     struct native_files *files = NULL;
     struct process_shared shared = {0};
-    struct text words = {0};
-    if (native_files_new(&files) < 0 || process_open(pid, files, &shared, &process) < 0) {
-        because(check, "its mappings cannot be read");
-        fails(check, FAILS, "sudo sonde ...");
-    } else {
-        process_unwinders(process, &words);
-        runtime = process_runtime(process);
-        because(check, "%s: %s", runtime, text_get(&words));
+    int r = native_files_new(&files);
+    if (r >= 0)
+        r = process_open(pid, files, &shared, &process);
+    if (r >= 0) {
+        text_add_bytes(ret_words, process_runtime(process), strlen(process_runtime(process)) + 1);
+        process_unwinders(process, ret_words);
     }
-    text_done(&words);
     process_free(process);
     process_shared_done(&shared);
     native_files_free(files);
-    return runtime;
+    return r;
+}
+
+static void run_look(void *context, int socket)
+{
+    const pid_t *pid = context;
+    const struct confine_sampler confined = {.pids = pid, .pid_count = 1};
+    struct broker_head head = {.verb = BROKER_RESULT};
+    struct text words = {0};
+    int r = confine_sampler_begin(&confined, NULL);
+    if (r >= 0)
+        r = confine_sampler(&confined, NULL);
+    if (r >= 0)
+        r = look_into(*pid, &words);
+    head.result = words.failed ? -ENOMEM : MIN(r, 0);
+    (void)broker_send(socket, head, text_get(&words), MIN(words.length, LOOK_BYTES - 1u), -1);
+    text_done(&words);
+}
+
+/* Which runtimes a profile will find there, and how their stacks are walked. False: it cannot be profiled. */
+static bool check_profile(struct answer *answer, pid_t pid, char ret_runtime[static 64])
+{
+    static char words[LOOK_BYTES];
+    struct check *check = add(answer, "profiles");
+    struct broker_head head = {0};
+    int socket = -1, r = apart_start("sonde:look", run_look, &pid, &socket, NULL);
+    ptrdiff_t n = r < 0 ? r : broker_receive(socket, &head, words, sizeof(words) - 1, NULL);
+    if (socket >= 0)
+        close(socket);
+    const char *end = n > 0 ? memchr(words, 0, (size_t)n) : NULL;
+    if (!end || head.result < 0) {
+        because(check, "its mappings cannot be read");
+        fails(check, FAILS, "sudo sonde ...");
+        return false;
+    }
+    words[n] = '\0';
+    char *unwinders = words + (end - words) + 1;
+    proc_make_printable(words);
+    proc_make_printable(unwinders);
+    snprintf(ret_runtime, 64, "%.63s", words);
+    because(check, "%s: %s", ret_runtime, unwinders);
+    return true;
 }
 
 static void check_process(struct answer *answer, pid_t pid)
@@ -455,13 +496,14 @@ static void check_process(struct answer *answer, pid_t pid)
         fails(check, FAILS, problem.remedy[0] ? problem.remedy : "Is the number right?");
     } else {
         because(check, "%s", runtime_words(target, words, sizeof(words)));
-        const char *runtime = check_profile(answer, pid);
+        char runtime[64] = "";
+        bool profiled = check_profile(answer, pid, runtime);
         if (!target->kind) {
             snprintf(words, sizeof(words), "sonde profile %d shows where its time goes.", pid);
-            if (runtime && strcmp(runtime, "native") != 0)
+            if (profiled && strcmp(runtime, "native") != 0)
                 because(check, "%s: it can be profiled, not traced", runtime);
-            fails(check, runtime ? LIMITED : FAILS,
-                  runtime ? words : "It can be neither traced nor profiled.");
+            fails(check, profiled ? LIMITED : FAILS,
+                  profiled ? words : "It can be neither traced nor profiled.");
         } else {
             check_tracer(answer, proc);
             check_state(answer, proc);

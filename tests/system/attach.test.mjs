@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -172,6 +173,24 @@ test('a loop that is stuck while it allocates, collects and calls the system can
     await sonde.ended;
     assert.equal(sonde.status, 0, sonde.describe());
     kill(node.pid, 'SIGKILL');
+});
+
+test('a report that nobody reads is ended by Ctrl-C', async (t) => {
+    const folder = temporary(t), script = path.join(folder, 'service.js'), full = path.join(folder, 'full');
+    fs.writeFileSync(script, `setInterval(() => {}, 10); console.log('up');`);
+    const node = start(t, process.execPath, [script]);
+    await node.until(/up/, { stream: 'stdout' });
+    execFileSync('mkfifo', [full]);
+    const fill = fs.openSync(full, fs.constants.O_RDWR | fs.constants.O_NONBLOCK), out = fs.openSync(full, fs.constants.O_WRONLY);
+    t.after(() => [fill, out].forEach(fs.closeSync));
+    assert.throws(() => { for (;;) fs.writeSync(fill, ' '); }, { code: 'EAGAIN' });
+    const sonde = spawn(SONDE, ['attach', '-q', '-o', path.join(folder, 'trace'), '--duration', '0.2', node.pid], { stdio: ['ignore', out, 'ignore'] });
+    const ended = new Promise((resolve) => sonde.on('exit', (status, signal) => resolve(signal ?? status)));
+    t.after(() => sonde.kill('SIGKILL'));
+    await eventually('it waits for somebody to read', () => fs.readFileSync(`/proc/${sonde.pid}/syscall`, 'utf8').startsWith('1 0x1 '));
+    assert.equal(manifestOf(path.join(folder, 'trace')).complete, true);
+    sonde.kill('SIGINT');
+    assert.equal(await ended, 'SIGINT');
 });
 
 test('a second sonde is told of the first; what a killed one left is taken out by the next', async (t) => {
