@@ -24,10 +24,11 @@ static const unsigned LENGTH[LENGTHS] = {1, 3, 9, 27, LONGEST};
 #define FREEDOM_MOST  150.0 /* tails are heavier than those of a normal distribution */
 #define LEARNERS_MOST 8192
 enum { FREEDOMS = 152, HALVES = 2 * DIVERGENCE_CELLS };
-#define SAME_AGAIN   0.01  /* a regime is met again when it diverges by no more than this chance */
-#define FITS_BETTER  10.0  /* by so much chi-squared, a window belongs to another known regime */
-#define LARGE_CHANGE 0.05  /* nats: no program's windows wander so far (the paper's smaller threshold) */
-#define TELL         40.0  /* chi-squared by which regimes are told apart even by an unlucky window */
+#define SAME_AGAIN   0.01 /* a regime is met again when it diverges by no more than this chance */
+#define FITS_BETTER  10.0 /* by so much chi-squared, a window belongs to another known regime */
+#define LARGE_CHANGE 0.05 /* nats: no program's windows wander so far (the paper's smaller threshold) */
+#define UNKNOWN      8.0  /* dispersion that a program may have of which nothing is learnt: samples in runs */
+#define TELL         40.0 /* chi-squared by which regimes are told apart even by an unlucky window */
 #define TELL_LEAST   100.0 /* samples: of fewer, only the hottest functions can be compared */
 #define VARIES_MORE  2.0   /* dispersion, and variance between windows over that of one sample, above which */
 #define VARIES_LARGE 0.001 /* windows do not speak for each other: a share of 30 % is off by 1.5 points */
@@ -237,7 +238,8 @@ static int compare(struct rate *r, const struct distribution *block, const struc
     expect_samples(all, block->samples);
     double alike = fmin(freedom, sum * sum / squares);
     double unit = scale_of(all) * freedom / d.scale, theta = unit * limit_of_all(r, alike, freedom_of(all)),
-           large = fmax(LARGE_CHANGE, unit * limit_of_all(r, alike, FREEDOM_MOST));
+           least = fmax(scale_of(all), all->seen < LEARNING ? UNKNOWN : 1) * freedom / d.scale,
+           large = fmax(LARGE_CHANGE, least * limit_of_all(r, alike, FREEDOM_MOST));
     theta = fmin(theta, large);
     if (!length) {
         decision->divergence = d.nats;

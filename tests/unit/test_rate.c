@@ -95,6 +95,35 @@ static void a_steady_load_costs_little(void **state)
 }
 
 /* Two ways to work that alternate: each is known again, its windows are pooled, and it is not learnt anew. */
+/* Few samples that come in runs are worth a seventh of their number, which is not known in the beginning:
+ * that they differ more than independent ones is no change. */
+static void few_samples_in_runs_are_no_change(void **state)
+{
+    (void)state;
+    struct stats_random random;
+    struct rate_decision decision;
+    long changes = 0;
+    stats_random_init(&random, 5);
+    for (int start = 0; start < 5; start++) {
+        struct rate *rate;
+        assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+        for (int w = 0; w < 360; w++) { /* an hour */
+            struct distribution d = {0};
+            for (double left = 400, run; left >= 1; left -= run) {
+                uint64_t function =
+                    1 + (uint64_t)(30 * stats_random_unit(&random) * stats_random_unit(&random));
+                run = fmin(left, 1 + floor(log(fmax(stats_random_unit(&random), 1e-12)) / log(0.75)));
+                assert_int_equal(distribution_add(&d, function, run), 0);
+            }
+            assert_int_equal(rate_window(rate, &d, &decision), 0);
+            changes += decision.changed;
+            distribution_done(&d);
+        }
+        rate_free(rate);
+    }
+    assert_in_range(changes, 0, 1); /* 0.05 are stated */
+}
+
 static void regimes_are_met_again(void **state)
 {
     (void)state;
@@ -214,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_papers_rule),
         cmocka_unit_test(a_steady_load_costs_little),
+        cmocka_unit_test(few_samples_in_runs_are_no_change),
         cmocka_unit_test(regimes_are_met_again),
         cmocka_unit_test(small_changes_are_seen),
         cmocka_unit_test(empty_windows),
