@@ -336,6 +336,11 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
         profile = services;
     }
+    enum profile_format format = o->format   ? profile_format_named(o->format)
+                                 : o->output ? profile_format_of_path(o->output)
+                                             : FORMAT_UNKNOWN;
+    if ((format == FORMAT_PPROF || o->push) && business_label(profile, &o->rules) < 0)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     bool listed = !o->output && !o->format && !o->json && !o->push, waits = listed && !o->sampler.on_cpu;
     if (waits) { /* the innermost functions are the kernel's, and alike: who called them comes first */
         print_business(stdout, profile, &o->rules, o->top);

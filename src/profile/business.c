@@ -195,3 +195,20 @@ struct business_function *business_functions(const struct profile *p, const stru
     *ret_count = list.count;
     return list.at ? list.at : calloc(1, sizeof(struct business_function));
 }
+
+int business_label(struct profile *p, const struct business_rules *rules)
+{
+    uint8_t *library = malloc(p->frames.count + 1);
+    int r = library ? array_reserve(&p->business, p->nodes.count) : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < p->frames.count; i++)
+        library[i] = business_is_library(p, rules, (uint32_t)i);
+    for (size_t i = 0; r == 0 && i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        bool own = i && !library[n->frame];
+        p->business.at[i] = own ? p->frames.at[n->frame].name : i ? p->business.at[n->parent] : 0;
+    }
+    if (r == 0)
+        p->business.count = p->nodes.count;
+    free(library);
+    return r;
+}

@@ -45,4 +45,8 @@ bool business_is_library(const struct profile *profile, const struct business_ru
 struct business_function *business_functions(const struct profile *profile,
                                              const struct business_rules *rules, size_t *ret_count);
 
+/* Has the profile know for each of its nodes which application function it is of, for pprof's labels. What is
+ * added later has none. 0 or -ENOMEM. */
+int business_label(struct profile *profile, const struct business_rules *rules);
+
 #endif

@@ -5,6 +5,10 @@
  *   ValueType 1 type, 2 unit          Sample   1 location_id* (leaf first, packed), 2 value* (packed), 3
  * label* Location  1 id, 2 mapping_id, 3 address, 4 line*       Line     1 function_id, 2 line Function  1
  * id, 2 name, 3 system_name, 4 filename      Mapping  1 id, 5 filename
+ *   Label     1 key, 2 str (numbers of strings)
+ *
+ * A sample's label "business_function" is the application's function that it is of (business.h), where that
+ * was asked for: `pprof -tagfocus`, `-tags`.
  *
  * Comments (13, numbers of strings) have what is known of a function's share: "sonde: ...".
  *
@@ -42,6 +46,7 @@ enum extra {
     EXTRA_COUNT,
     EXTRA_EVENT,
     EXTRA_UNIT,
+    EXTRA_BUSINESS,
     EXTRA_KIND,
     EXTRAS = EXTRA_KIND + FRAME_KINDS
 };
@@ -59,6 +64,11 @@ static void add_samples(const struct profile *p, struct text *out, struct text *
         wire_varint(&ids, n->count);
         wire_varint(&ids, n->weight);
         wire_message(scratch, 2, &ids);
+        if (i < p->business.count && p->business.at[i]) {
+            wire_number(&ids, 1, p->strings.count + EXTRA_BUSINESS);
+            wire_number(&ids, 2, p->business.at[i]);
+            wire_message(scratch, 3, &ids);
+        }
         wire_message(out, 2, scratch);
     }
     text_done(&ids);
@@ -174,7 +184,7 @@ int pprof_write(const struct profile *p, struct text *out)
     }
     for (size_t i = 0; i < p->strings.count; i++)
         wire_bytes(&plain, 6, p->strings.at[i], strlen(p->strings.at[i]));
-    const char *extras[EXTRAS] = {"samples", "count", p->event, p->unit};
+    const char *extras[EXTRAS] = {"samples", "count", p->event, p->unit, "business_function"};
     for (int i = 0; i < FRAME_KINDS; i++)
         extras[EXTRA_KIND + i] = profile_kind_name((enum profile_frame_kind)i);
     for (int i = 0; i < EXTRAS; i++)

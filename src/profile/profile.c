@@ -55,6 +55,7 @@ void profile_free(struct profile *p)
     array_done(&p->samples);
     map_done(&p->string_ids);
     map_done(&p->frame_ids);
+    array_done(&p->business);
     free(p->node_index.slots);
     profile_windows_end(p);
     profile_intervals_end(p);

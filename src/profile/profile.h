@@ -70,15 +70,16 @@ struct profile {
     ARRAY(struct profile_sample) samples;
     struct profile_windows *windows;     /* NULL: how weights spread over time is not kept (windows.h) */
     struct profile_intervals *intervals; /* NULL: how certain shares are is not known (intervals.h) */
-    size_t sample_limit;                 /* 0: samples are not kept */
-    size_t node_limit;                   /* what does not fit counts for the node above */
-    uint64_t start_ns, end_ns;           /* CLOCK_REALTIME; 0 unknown */
-    uint64_t period;                     /* weight of one sample at the asked rate; 0 unknown */
-    char event[32];                      /* "cpu", "off-cpu", "page-faults" */
-    char unit[16];                       /* of weights: "nanoseconds", "count", "samples" */
-    bool by_line;    /* lines of one function are told apart in lists and folded text, too */
-    bool failed;     /* memory ran out: the profile lacks something */
-    uint32_t serial; /* ids are of this one; no two profiles ever share it */
+    ARRAY(uint32_t) business;  /* by node: the name of its application function (business_label()); 0: none */
+    size_t sample_limit;       /* 0: samples are not kept */
+    size_t node_limit;         /* what does not fit counts for the node above */
+    uint64_t start_ns, end_ns; /* CLOCK_REALTIME; 0 unknown */
+    uint64_t period;           /* weight of one sample at the asked rate; 0 unknown */
+    char event[32];            /* "cpu", "off-cpu", "page-faults" */
+    char unit[16];             /* of weights: "nanoseconds", "count", "samples" */
+    bool by_line;              /* lines of one function are told apart in lists and folded text, too */
+    bool failed;               /* memory ran out: the profile lacks something */
+    uint32_t serial;           /* ids are of this one; no two profiles ever share it */
 };
 
 /* What profile_fold() writes in place of what it gave up. */

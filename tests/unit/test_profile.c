@@ -295,6 +295,37 @@ static void one_name_in_two_files(void **state)
     profile_free(q);
 }
 
+/* Libraries belong to the application's function that called them. */
+static void pprof_labels(void **state)
+{
+    (void)state;
+    struct profile *p, *q;
+    struct text bytes = {0};
+    assert_int_equal(profile_new(&p), 0);
+    struct profile_frame library = {.name = profile_string(p, "memcpy"),
+                                    .module = profile_string(p, "libc.so.6")};
+    uint32_t group = profile_child(p, 0, profile_named_frame(p, "shop (7)", FRAME_GROUP)),
+             own = profile_child(p, group, profile_named_frame(p, "serve", FRAME_NATIVE)),
+             called = profile_child(p, own, profile_add_frame(p, &library)),
+             alone = profile_child(p, group, profile_add_frame(p, &library));
+    profile_count(p, called, 3, 30);
+    profile_count(p, alone, 1, 10);
+    assert_int_equal(business_label(p, NULL), 0);
+    assert_string_equal(profile_text(p, p->business.at[own]), "serve");
+    assert_string_equal(profile_text(p, p->business.at[called]), "serve");
+    assert_int_equal(p->business.at[alone], 0);
+    assert_int_equal(p->business.at[group], 0);
+    assert_int_equal(pprof_write(p, &bytes), 0);
+    assert_int_equal(profile_new(&q), 0);
+    assert_int_equal(pprof_read(q, bytes.at, bytes.length, NULL), 0); /* labels are skipped */
+    uint64_t *totals = profile_totals(q);
+    assert_int_equal(totals[0], 40);
+    free(totals);
+    text_done(&bytes);
+    profile_free(p);
+    profile_free(q);
+}
+
 static void pprof_round_trip(void **state)
 {
     struct profile *p, *q;
@@ -430,6 +461,7 @@ int main(void)
                                        cmocka_unit_test(bounded_nodes_keep_the_sum),
                                        cmocka_unit_test(folded_round_trip),
                                        cmocka_unit_test(one_name_in_two_files),
+                                       cmocka_unit_test(pprof_labels),
                                        cmocka_unit_test(pprof_round_trip),
                                        cmocka_unit_test(reading_twice_adds),
                                        cmocka_unit_test(charges_libraries_to_their_callers),
