@@ -3,7 +3,7 @@
 // the other half replay samples of real processes: pass profiles of them that keep every sample, made for example by
 //   sonde profile -F 997 -d 120 -o DIR/name.firefox.json --process NAME
 // Resumable: each case appends one line to bench/results/steer.jsonl with the commit, and is not run again at the same commit.
-//   node bench/steer.mjs [--quick] [PROFILE.firefox.json...]
+//   node bench/steer.mjs [--quick] [--only 'PART OF A CASE'] [PROFILE.firefox.json...]
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
-const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { quick: { type: 'boolean' }, build: { type: 'string', default: path.join(root, 'build') } } });
+const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { quick: { type: 'boolean' }, only: { type: 'string', default: '' }, build: { type: 'string', default: path.join(root, 'build') } } });
 const results = path.join(root, 'bench/results/steer.jsonl');
 const git = (...args) => spawnSync('git', ['-C', root, ...args], { encoding: 'utf8' }).stdout.trim();
 // The commit of what is measured: a change elsewhere makes no result old.
@@ -66,7 +66,7 @@ for (const load of ['independent', 'runs of 4', 'both']) cases.push({ what: 'int
 for (const file of positionals) cases.push({ what: 'intervals, replayed', load: path.basename(file), args: ['coverage', `runs=${runs(1000)}`, `file=${history(file)}`] });
 
 const known = fs.existsSync(results) ? fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : [];
-for (const { what, load, args } of cases) {
+for (const { what, load, args } of cases.filter(({ what, load }) => `${what} ${load}`.includes(options.only))) {
     const settings = args.filter((a) => !a.startsWith('file=')).join(' ');
     let row = known.find((k) => k.commit === commit && k.what === what && k.load === load && k.settings === settings);
     if (!row) {
