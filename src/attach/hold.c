@@ -440,7 +440,7 @@ int hold_main(const struct proc *proc, const struct modules *modules, int memory
     else if (!call_restorer_stands(memory, restorer))
         r = -ESRCH;
     else if (!safe_point_is_here(proc->pid, modules, freely))
-        r = safe_point_reach(proc, modules, freely, clock_monotonic_ns() + timeout_ns);
+        r = safe_point_reach(proc, modules, freely, timeout_ns);
     if (r < 0) {
         hold_release(&hold);
         return explain_unsafe(proc->pid, r, problem);

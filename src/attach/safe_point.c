@@ -85,6 +85,28 @@ bool safe_point_is_here(pid_t pid, const struct modules *modules, const struct h
            is_on_stack(modules, freely->stack, regs.rsp) && !in_restartable_sequence(pid);
 }
 
+struct patience {
+    uint64_t begin_ns, timeout_ns, deadline_ns;
+    uint64_t waited_ns; /* for a CPU, until it began */
+};
+
+static struct patience patience_of(const struct proc *proc, pid_t pid, uint64_t timeout_ns)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    return (struct patience){now_ns, timeout_ns, now_ns + timeout_ns, thread_runs(proc, pid).waited_ns};
+}
+
+/* Is time up? What the thread waits for a CPU puts the deadline off. */
+static bool is_over(struct patience *p, const struct proc *proc, pid_t pid)
+{
+    enum { LONGEST = 6 };
+    if (clock_monotonic_ns() < p->deadline_ns)
+        return false;
+    uint64_t waited_ns = thread_runs(proc, pid).waited_ns, more_ns = waited_ns - MIN(p->waited_ns, waited_ns);
+    p->deadline_ns = p->begin_ns + p->timeout_ns + MIN(more_ns, (LONGEST - 1) * p->timeout_ns);
+    return clock_monotonic_ns() >= p->deadline_ns;
+}
+
 /* Has it not run since it was let go? With more programs than CPUs its turn may be far, and until then it is
  * where it was: who interrupts it sees nothing new, and keeps it there. */
 static bool still_waits(const struct proc *proc, pid_t pid, const struct thread_runs *before)
@@ -110,9 +132,10 @@ static bool is_left_alone(const struct proc *proc, pid_t pid, const struct threa
  * Breakpoints of the CPU would find a function without stepping from call to call, but the kernel leaves them
  * in place when we are killed, and then they kill the program. */
 int safe_point_reach(const struct proc *proc, const struct modules *modules, const struct hold_freely *freely,
-                     uint64_t deadline_ns)
+                     uint64_t timeout_ns)
 {
     const pid_t pid = proc->pid;
+    struct patience patience = patience_of(proc, pid, timeout_ns);
     int deliver = 0;
     for (uint64_t round_ns = in_ms(0);;) {
         struct user_regs_struct regs;
@@ -122,8 +145,8 @@ int safe_point_reach(const struct proc *proc, const struct modules *modules, con
         const struct thread_runs before = thread_runs(proc, pid);
         if (ptrace(runs_freely ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
             return -errno;
-        while ((r = stop_wait(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
-               clock_monotonic_ns() < deadline_ns && is_left_alone(proc, pid, &before)) {
+        while ((r = stop_wait(pid, MIN(look_ns, patience.deadline_ns), &status)) == -ETIMEDOUT &&
+               !is_over(&patience, proc, pid) && is_left_alone(proc, pid, &before)) {
             look_ns = in_ms(WAKE_MS);
             waited = true;
         }
@@ -140,7 +163,7 @@ int safe_point_reach(const struct proc *proc, const struct modules *modules, con
             return -EBUSY;
         if (interrupted && safe_point_is_here(pid, modules, freely))
             return 0;
-        if (interrupted && clock_monotonic_ns() >= deadline_ns)
+        if (interrupted && is_over(&patience, proc, pid))
             return -ETIMEDOUT;
         if (waited ||
             (interrupted && (!runs_freely || clock_monotonic_ns() >= round_ns + ROUND_MS * NS_PER_MS)))

@@ -25,9 +25,11 @@ struct hold_freely {
 /* Is the stopped main thread at one? freely may be NULL. */
 bool safe_point_is_here(pid_t pid, const struct modules *modules, const struct hold_freely *freely);
 
-/* Lets the stopped main thread run until it is at one, and stopped again. -ETIMEDOUT, -ESRCH when it has
- * ended or executes another program, -EBUSY when it is stopped by a signal, -EINTR when we are to leave. */
+/* Lets the stopped main thread run until it is at one, and stopped again. timeout_ns: without the time in
+ * which it waits for a CPU that other programs have; with it not more than six times as long. -ETIMEDOUT,
+ * -ESRCH when it has ended or executes another program, -EBUSY when it is stopped by a signal, -EINTR when
+ * we are to leave. */
 int safe_point_reach(const struct proc *proc, const struct modules *modules, const struct hold_freely *freely,
-                     uint64_t deadline_ns);
+                     uint64_t timeout_ns);
 
 #endif

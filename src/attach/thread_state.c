@@ -26,12 +26,13 @@ struct thread_runs thread_runs(const struct proc *proc, pid_t tid)
 {
     char text[128];
     struct thread_runs runs = {0};
-    unsigned long long wait;
     snprintf(text, sizeof(text), "task/%d/schedstat", tid);
     _cleanup_(file_closep) int fd = proc_file_open(proc, text, O_RDONLY);
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
     text[MAX(n, 0)] = '\0';
-    return sscanf(text, "%llu %llu %llu", &runs.ns, &wait, &runs.times) == 3 ? runs : (struct thread_runs){0};
+    return sscanf(text, "%llu %llu %llu", &runs.ns, &runs.waited_ns, &runs.times) == 3
+               ? runs
+               : (struct thread_runs){0};
 }
 
 bool thread_is_asleep(const struct proc *proc, pid_t tid, long *ret_call, uint64_t *ret_at)

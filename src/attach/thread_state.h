@@ -14,9 +14,10 @@ bool thread_is_runnable(const struct proc *proc, pid_t tid);
 /* In an uninterruptible wait inside the kernel. */
 bool thread_is_unstoppable(const struct proc *proc, pid_t tid);
 
-/* How long a thread has run, and how often; zeros: the kernel does not say. */
+/* How long a thread has run, how long it has waited for a CPU before, and how often; zeros: the kernel does
+ * not say. */
 struct thread_runs {
-    unsigned long long ns, times;
+    unsigned long long ns, waited_ns, times;
 };
 struct thread_runs thread_runs(const struct proc *proc, pid_t tid);
 
