@@ -20,6 +20,16 @@ async function leaveHooks(t, env, pid, trace) {
     await sonde.ended;
 }
 
+// Ends one that traces. Where a busy machine gives it no time for that, it leaves its hooks in place, and says so.
+async function end(t, env, sonde, pid) {
+    kill(sonde.pid, 'SIGINT');
+    const { status, stderr } = await sonde.ended;
+    assert.equal(status, 0, stderr);
+    if (!/its hooks stay in place/.test(stderr)) return;
+    const detached = await finish(t, SONDE, ['detach', pid], { env });
+    assert.equal(detached.status, 0, detached.stderr);
+}
+
 // The probes of another build: the same code under another build id.
 function anotherBuild(folder) {
     for (const name of ['libsonde-probe.so', 'libsonde-probe-dynamic.so']) {
@@ -49,8 +59,7 @@ test('sonde detach takes out what a killed one has left, and leaves alone what a
     const refused = await finish(t, SONDE, ['detach', redis.pid]);
     assert.equal(refused.status, 1);
     assert.match(refused.stderr, /traced already, by sonde \d+/);
-    kill(living.pid, 'SIGINT');
-    assert.equal((await living.ended).status, 0, living.stderr);
+    await end(t, {}, living, redis.pid);
     assert.equal(codeOf(redis.pid), before);
 });
 
@@ -64,9 +73,7 @@ test('a process that a sonde of another build has touched is traced, without a r
         const refused = await finish(t, SONDE, ['attach', '--no-kernel', '-q', '-o', path.join(folder, `refused-${round}`), redis.pid], { env: round === 1 ? {} : other });
         assert.match(refused.stderr, /traced already, by sonde \d+/, 'also one of another build is told');
         await eventually('Redis answers', () => redisAnswers(port));
-        kill(sonde.pid, 'SIGINT');
-        const { status, stderr } = await sonde.ended;
-        assert.equal(status, 0, stderr);
+        await end(t, env, sonde, redis.pid);
         assert.ok(manifestOf(trace).processes[0].events_written > 0);
         assert.equal(probesIn(redis.pid), 2, 'each has its probe, once');
         assert.equal(codeOf(redis.pid), before, 'every byte is back');

@@ -97,7 +97,7 @@ test('a conflict between two threads is told by --follow', { skip: !AFFECTED && 
     await eventually('the server is gone', async () => { // sooner or later: both threads must come to it at one time
         await halfClose(t, tlsPort).catch(() => {});
         return server.over;
-    });
+    }, 300_000);
     await tracer.ended;
     const told = documents(tracer.stdout).filter((line) => line.state === 'new' && line.finding.kind === 'redis-connection-conflict');
     assert.equal(told.length, 1, tracer.describe());

@@ -49,7 +49,7 @@ test('a connection that two threads come to own is found before the server crash
     await eventually('the server is gone', async () => { // sooner or later: both threads must come to it at one time
         await halfClose(t, server.port).catch(() => {});
         return server.run.over;
-    });
+    }, 300_000);
     kill(load.pid, 'SIGTERM');
     const report = await reportOf(t, server.trace, [0, 4]);
     const conflicts = report.findings.filter((f) => f.kind === 'redis-connection-conflict');
