@@ -29,8 +29,13 @@ struct target_kind {
     size_t silent_count;
     /* From a hook's version_max on the program does in another way what it did, and nothing is missed. */
     bool superseded;
-    /* Spans that its program's own code runs in are open long when that code blocks: they are sampled. */
-    bool callbacks;
+    /* The span that its program's own code runs in: open long when that code blocks, and sampled then. And
+     * the span, with this argument, in which a thread only waits for something to do. SONDE_EVENT_none: there
+     * is none. */
+    enum sonde_event_id callback_event, idle_event;
+    uint64_t idle_argument;
+    /* The probe can tell requests apart in it (enum sonde_context), and find functions by name. */
+    bool contexts;
 
     /* Is this process one? If so, it sets target->versions. */
     bool (*recognise)(struct target *target);

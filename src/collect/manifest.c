@@ -62,7 +62,7 @@ static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
 static void missing_functions(json_t *missing, const struct session *session, const struct program *program,
                               const struct sonde_shared *s)
 {
-    if (session->options.functions[0] && program->runtime == SONDE_runtime_node && !s->context_script &&
+    if (session->options.functions[0] && program_tells_contexts(program) && !s->context_script &&
         !s->context_carried && !s->context_native)
         json_array_append_new(missing,
                               json_pack("{s:s, s:s, s:s}", "what", "calls of functions (--function)", "why",
@@ -169,13 +169,13 @@ static json_t *missing_array(const struct session *session, const struct program
     return missing;
 }
 
-/* By what the threads of a Node process tell their requests apart. */
+/* By what the threads of a process tell their requests apart. */
 static json_t *context_object(const struct session *session, const struct program *program,
                               const struct sonde_shared *s)
 {
     static const char *const MODES[] = {"off", "bounded", "native", "script", "carried"};
     enum { CARRIED = 4 };
-    if (program->runtime != SONDE_runtime_node)
+    if (!program_tells_contexts(program))
         return json_null();
     const char *mode = MODES[MIN((unsigned)session->options.request_context, SONDE_CONTEXT_BOUNDED)];
     if (s->context_script || s->context_carried || s->context_native)

@@ -147,21 +147,38 @@ void program_free(struct program *program)
 
 bool program_runs_callbacks(const struct program *program)
 {
-    return program->target->kind && program->target->kind->callbacks;
+    return program->target->kind && program->target->kind->callback_event;
 }
 
-bool program_thread_is_amid(const struct program_thread *t)
+bool program_tells_contexts(const struct program *program)
 {
+    return program->target->kind && program->target->kind->contexts;
+}
+
+bool program_find_callback(const struct program *program, const struct program_thread *t,
+                           struct sonde_open_span *ret_open)
+{
+    for (uint32_t depth = 0; program_runs_callbacks(program) && depth < ring_open_count(t->ring); depth++)
+        if (ring_open_span(t->ring, depth, ret_open) &&
+            ret_open->event == program->target->kind->callback_event)
+            return true;
+    return false;
+}
+
+bool program_thread_is_amid(const struct program *program, const struct program_thread *t)
+{
+    const struct target_kind *kind = program->target->kind;
     struct sonde_open_span open;
     uint32_t depth = ring_open_count(t->ring);
     return depth && ring_open_span(t->ring, depth - 1, &open) &&
-           !(open.event == SONDE_EVENT_uv_phase && open.argument == SONDE_uv_phase_poll);
+           !(kind && kind->idle_event && open.event == kind->idle_event &&
+             open.argument == kind->idle_argument);
 }
 
 bool program_is_amid_callback(const struct program *program)
 {
     for (uint32_t i = 0; program_runs_callbacks(program) && i < program->thread_count; i++)
-        if (ring_owner(program->threads[i].ring) && program_thread_is_amid(&program->threads[i]))
+        if (ring_owner(program->threads[i].ring) && program_thread_is_amid(program, &program->threads[i]))
             return true;
     return false;
 }

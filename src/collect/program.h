@@ -136,8 +136,16 @@ bool program_thread_gone(const struct program *program, struct program_thread *t
 /* Its code runs in spans that are open long when it blocks. */
 bool program_runs_callbacks(const struct program *program);
 
-/* Is a thread amid something? Waiting for events, which Node does in a phase of its loop, is nothing. */
-bool program_thread_is_amid(const struct program_thread *t);
+/* The probe can tell requests apart in it. */
+bool program_tells_contexts(const struct program *program);
+
+/* The outermost callback that is open on a thread; false: none is. */
+bool program_find_callback(const struct program *program, const struct program_thread *t,
+                           struct sonde_open_span *ret_open);
+
+/* Is a thread amid something? Waiting for events, which an event loop does in a span of its own, is nothing.
+ */
+bool program_thread_is_amid(const struct program *program, const struct program_thread *t);
 
 /* Is a callback open in one of its threads, which may be waiting in it? */
 bool program_is_amid_callback(const struct program *program);

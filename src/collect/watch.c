@@ -179,15 +179,6 @@ void session_tell_open(struct session *session, struct program *program, bool fi
 
 /* ---- stalls ---- */
 
-/* The outermost callback into JavaScript that is open on a thread. */
-static bool find_callback(const struct program_thread *t, struct sonde_open_span *ret_open)
-{
-    for (uint32_t depth = 0; depth < ring_open_count(t->ring); depth++)
-        if (ring_open_span(t->ring, depth, ret_open) && ret_open->event == SONDE_EVENT_node_callback)
-            return true;
-    return false;
-}
-
 /* What the sampler calls by other names, the catalogue's. */
 static uint8_t catalogue_cause(enum stall_cause cause)
 {
@@ -332,7 +323,8 @@ static void look_into(struct session *session, struct program *program, struct p
     /* In a system call and yet runnable: it was taken off its CPU there, and waits for nothing of its
      * own. */
     bool preempted = report.cause == STALL_WAITING && state == 'R';
-    bool still = !t->ring || (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc);
+    bool still =
+        !t->ring || (program_find_callback(program, t, &open) && open.start_tsc == t->stall_start_tsc);
     if (still && !preempted) { /* not still: it ended before the look */
         tell_sample(session, program, t, since_ns, run_ns, false, &report);
         note_stall(session, program, t, clock_monotonic_ns() - since_ns, run_ns, &report);
@@ -385,7 +377,7 @@ static void watch_thread(struct session *session, struct program *program, struc
                          uint64_t now_ns)
 {
     struct sonde_open_span open;
-    if (!program_runs_callbacks(program) || !find_callback(t, &open)) {
+    if (!program_find_callback(program, t, &open)) {
         if (t->stall_start_tsc) /* it has ended: how much of it was waiting for a CPU? */
             tell_sched(session, program, t, now_ns, true);
         t->stall_start_tsc = 0;
@@ -441,7 +433,7 @@ static void watch_unseen(struct session *session, struct program *program, uint6
     const struct program_thread *shown = main_thread(program);
     uint64_t run_ns, wait_ns, elapsed_ns = now_ns - program->started_ns;
     struct sonde_open_span open;
-    if (shown && find_callback(shown, &open)) {
+    if (shown && program_find_callback(program, shown, &open)) {
         program->midway = false;
         return;
     }
@@ -462,7 +454,7 @@ static void watch_unseen(struct session *session, struct program *program, uint6
     struct record_open_span record = {.since_ns = program->started_ns,
                                       .pid = (uint32_t)program->pid,
                                       .tid = t->tid,
-                                      .event = SONDE_EVENT_node_callback};
+                                      .event = program->target->kind->callback_event};
     ctf_stream_write(session->own, SONDE_EVENT_open_span, now_ns, 0, &record, NULL);
     look_into(session, program, t, program->started_ns);
     t->stall_samples++;
@@ -473,9 +465,10 @@ static void watch_unseen(struct session *session, struct program *program, uint6
  * that show nothing times are read now and then: a pool has many that wait for work. */
 static const uint64_t SHOWS_NS = 1200 * NS_PER_MS, UNSHOWN_GAP_NS = 2 * NS_PER_S;
 
-static bool shows_itself(const struct session *session, struct program_thread *t, uint64_t now_ns)
+static bool shows_itself(const struct session *session, const struct program *program,
+                         struct program_thread *t, uint64_t now_ns)
 {
-    if (t->drained || program_thread_is_amid(t) ||
+    if (t->drained || program_thread_is_amid(program, t) ||
         (session->kernel && kernel_thread_has_run(session->kernel, t->tid)))
         t->shown_ns = now_ns;
     t->drained = false;
@@ -501,7 +494,8 @@ void session_tend_rest(struct session *session, struct program *program, uint64_
     }
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
-        if (ring_owner(t->ring) && shows_itself(session, t, now_ns) && t->shown_ns > t->sched_told_ns)
+        if (ring_owner(t->ring) && shows_itself(session, program, t, now_ns) &&
+            t->shown_ns > t->sched_told_ns)
             tell_sched(session, program, t, now_ns, true);
     }
     program_close_scheds(program);
@@ -529,7 +523,7 @@ void session_tend(struct session *session, uint64_t now_ns)
             if (!ring_owner(t->ring))
                 continue;
             session_apply_families_to(session, t);
-            bool shows = shows_itself(session, t, now_ns);
+            bool shows = shows_itself(session, program, t, now_ns);
             if (shows || (awake && now_ns - t->sched_read_ns > UNSHOWN_GAP_NS))
                 tell_sched(session, program, t, now_ns, false);
             if (shows && program_runs_callbacks(program) && ring_open_count(t->ring))

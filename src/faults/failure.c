@@ -97,7 +97,8 @@ static void unasked(struct analysis *a, const struct process *process, const str
 static void connect_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     struct process *process = process_get(a, (int64_t)U(e, tcp_connect_pid));
-    if (!process || process->runtime != SONDE_runtime_node)
+    const struct analyzer *analyzer = process ? analyzer_of(a, process) : NULL;
+    if (!analyzer || !analyzer->hosts_services)
         return;
     if (!process->connects && !(process->connects = calloc(1, sizeof(*process->connects)))) {
         a->failed = true;

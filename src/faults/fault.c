@@ -359,10 +359,10 @@ static const char *encoding_name(struct analysis *a, uint8_t what)
     return intern_string(a, name ? name : "encoding");
 }
 
-static bool is_worker(const struct thread *thread)
+static bool is_worker(const struct analysis *a, const struct thread *thread)
 {
-    return thread->process->runtime == SONDE_runtime_node && thread->tid != thread->process->pid &&
-           !thread->serves;
+    const struct analyzer *analyzer = analyzer_of(a, thread->process);
+    return analyzer && analyzer->hosts_services && thread->tid != thread->process->pid && !thread->serves;
 }
 
 static void blocked_turn(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns,
@@ -391,12 +391,12 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
             : FINDING_event_loop_blocked;
     bool warming = warming_up(s);
     const char *apart = called_apart(&place, encodes);
-    if (warming || is_worker(thread))
+    if (warming || is_worker(a, thread))
         kind = FINDING_event_loop_blocked;
     char key[768];
     if (warming)
         snprintf(key, sizeof(key), "warming up");
-    else if (is_worker(thread))
+    else if (is_worker(a, thread))
         snprintf(key, sizeof(key), "worker|%s|%s", or_empty(place.function), or_empty(place.script));
     else if (kind == FINDING_blocking_regexp)
         snprintf(key, sizeof(key), "%s|%s|%s", or_empty(place.detail), or_empty(place.script),
@@ -413,7 +413,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         return;
     fault->warming = warming;
     fault->apart = apart;
-    fault->worker = is_worker(thread);
+    fault->worker = is_worker(a, thread);
     fault->later |= !s->first || concentrated(s);
     bool worst = s->end_ns - s->start_ns >= fault->worst_ns;
     fault->phase_differs |= fault->count && fault->phase != s->phase;
@@ -599,7 +599,7 @@ static void told_apart(struct analysis *a, struct fault *fault, const struct thr
 
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
 {
-    if (s->what == STRETCH_TURN && is_worker(thread) && !worked(a, thread, s))
+    if (s->what == STRETCH_TURN && is_worker(a, thread) && !worked(a, thread, s))
         return;
     uint64_t took_ns = s->end_ns - s->start_ns;
     uint64_t stolen_ns;

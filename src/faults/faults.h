@@ -219,6 +219,11 @@ bool failure_covers(const struct request *request, uint64_t start_ns, uint64_t e
 void failures_judge(struct analysis *a);
 void failure_forget(struct process *process);
 
+/* What targets whose requests or commands are judged say for `unasked` (model/analyzer.h). */
+#define NOTHING_WAS_ASKED                                                                        \
+    "The traced processes served no HTTP request and executed no Redis command while they were " \
+    "recorded: put some load on them."
+
 /* nothing.c: why there are no findings. */
 const char *verdict_nothing(struct analysis *a);
 

@@ -47,14 +47,12 @@ static bool has_process_of(const struct analysis *a, uint8_t runtime)
     return false;
 }
 
+/* The first of the targets that has words for it speaks. */
 static const char *nothing_asked(const struct analysis *a)
 {
-    if (has_process_of(a, SONDE_runtime_node) || has_process_of(a, SONDE_runtime_redis))
-        return "The traced processes served no HTTP request and executed no Redis command while they were "
-               "recorded: put some load on them.";
-    if (has_process_of(a, SONDE_runtime_memcached))
-        return "Only Memcached was traced: the causes of slow requests are found where the services that ask "
-               "it are traced too. sonde memcached shows what it did.";
+    for (const struct analyzer *const *analyzer = a->analyzers; *analyzer; analyzer++)
+        if ((*analyzer)->unasked && has_process_of(a, (*analyzer)->runtime))
+            return (*analyzer)->unasked;
     return a->counts.of_targets
                ? "No Node.js or Redis process was traced: what makes requests slow is sought "
                  "in these."

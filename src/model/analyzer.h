@@ -32,6 +32,12 @@ struct analyzer {
     uint8_t runtime; /* of the processes that are its own: enum sonde_runtime; 0: none are */
     const struct event_reading *events;
     const struct target_pass *pass; /* NULL: none */
+    /* Services are written for it: their connections are made for requests, and their threads beside the main
+     * one are workers, unless they serve requests, too. */
+    bool hosts_services;
+    /* Why a report says nothing when a process of it was traced and nothing was asked of it; NULL: others say
+     * that. */
+    const char *unasked;
     /* What it keeps of each process and thread, in their own[runtime]: zeroed when they are first seen, freed
      * after process_free() and thread_free(). 0: nothing. */
     size_t process_bytes, thread_bytes;
@@ -73,6 +79,9 @@ struct analyzer {
     /* What could not be seen. 0 or -ENOMEM. */
     int (*limits)(struct analysis *a, struct report *report);
 };
+
+/* Whose process it is; NULL: nobody's. */
+const struct analyzer *analyzer_of(const struct analysis *a, const struct process *process);
 
 /* Asks those that have the callback, in the order of the table. */
 #define ANALYZERS_CALL(a, callback, ...)                                                        \

@@ -37,6 +37,14 @@ const char *intern_string(struct analysis *a, const char *string)
 
 /* ---- processes and threads ---- */
 
+const struct analyzer *analyzer_of(const struct analysis *a, const struct process *process)
+{
+    for (const struct analyzer *const *analyzer = a->analyzers; *analyzer; analyzer++)
+        if (process->runtime && (*analyzer)->runtime == process->runtime)
+            return *analyzer;
+    return NULL;
+}
+
 /* What the targets keep of it; bytes_at: where struct analyzer says how much. */
 static bool own_new(const struct analysis *a, void *own[static SONDE_RUNTIMES], size_t bytes_at)
 {

@@ -69,8 +69,12 @@ static void pass_free(void *state)
 
 static const struct target_pass PASS = {pass_start, pass_of, pass_report, pass_free};
 
-const struct analyzer analyzer_memcached = {.name = "memcached",
-                                            .runtime = SONDE_runtime_memcached,
-                                            .events = EVENTS,
-                                            .pass = &PASS,
-                                            .connection_opened = connection_opened};
+const struct analyzer analyzer_memcached = {
+    .name = "memcached",
+    .unasked =
+        "Only Memcached was traced: the causes of slow requests are found where the services that ask it are "
+        "traced too. sonde memcached shows what it did.",
+    .runtime = SONDE_runtime_memcached,
+    .events = EVENTS,
+    .pass = &PASS,
+    .connection_opened = connection_opened};

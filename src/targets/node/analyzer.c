@@ -1,6 +1,7 @@
 /* Node.js in the analysis of requests: which events it reads (the operations of the thread pool, message
  * ports, and all that makes up a turn of the event loop: turn.c), and what is known of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "faults/faults.h"
 #include "targets/node/state.h"
 
 static const struct event_reading EVENTS[] = {
@@ -54,6 +55,8 @@ static void request_done(struct analysis *a, struct process *process, struct req
 const struct analyzer analyzer_node = {.name = "node",
                                        .runtime = SONDE_runtime_node,
                                        .events = EVENTS,
+                                       .hosts_services = true,
+                                       .unasked = NOTHING_WAS_ASKED,
                                        .process_bytes = sizeof(struct node_process),
                                        .thread_bytes = sizeof(struct node_thread),
                                        .thread_free = thread_free,
