@@ -176,14 +176,15 @@ enum sonde_meaning {
     F(e, u16, peer_port, none, "TCP port, 0 for UNIX sockets")                                    \
     F(e, u16, family, none, "AF_INET, AF_INET6, AF_UNIX or 0 for a pipe")
 
-/* Streams: connections and pipes of a runtime. They are named after libuv, whose streams were the first. */
+/* Streams: connections and pipes of a runtime. Recordings name them after libuv, whose streams were the
+ * first. */
 
-#define SONDE_FIELDS_uv_io(F, e)                                \
+#define SONDE_FIELDS_stream_io(F, e)                            \
     F(e, u32, generation, count, "which use of the descriptor") \
     F(e, i32, fd, fd, "the stream's descriptor")                \
     F(e, u32, events, none, "POLLIN 1, POLLOUT 4, ...")
 
-#define SONDE_FIELDS_uv_write(F, e)                                                               \
+#define SONDE_FIELDS_stream_write(F, e)                                                           \
     F(e, u64, bytes, bytes, "bytes handed over")                                                  \
     F(e, i64, result, bytes, "bytes taken at once; 0 when queued; negative errno")                \
     F(e, u64, first_message, count, "number of the first command begun here, from 1; 0 for none") \
@@ -266,7 +267,7 @@ enum sonde_meaning {
     F(e, u64, parent, hex, "the caller's span")              \
     F(e, u32, context, none, "the number given to the request that carries it")
 
-#define SONDE_FIELDS_uv_close(F, e)                             \
+#define SONDE_FIELDS_stream_close(F, e)                         \
     F(e, u64, handle, hex, "the handle")                        \
     F(e, u32, generation, count, "which use of the descriptor") \
     F(e, i32, fd, fd, "the descriptor, -1 for none")
@@ -478,9 +479,9 @@ enum sonde_meaning {
 #define SONDE_EVENTS(E)                                                                                     \
     E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                    \
     E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses")     \
-    E(uv_io, "uv:io", SPAN, PROBE, "a stream's events are handled")                                         \
-    E(uv_write, "uv:write", INSTANT, PROBE, "bytes are written to a stream")                                \
-    E(uv_close, "uv:close", INSTANT, PROBE, "a handle is closed")                                           \
+    E(stream_io, "uv:io", SPAN, PROBE, "a stream's events are handled")                                     \
+    E(stream_write, "uv:write", INSTANT, PROBE, "bytes are written to a stream")                            \
+    E(stream_close, "uv:close", INSTANT, PROBE, "a handle is closed")                                       \
     E(http_request, "http:request", INSTANT, PROBE, "an HTTP request is received or sent")                  \
     E(http_response, "http:response", INSTANT, PROBE, "an HTTP response is sent or received")               \
     E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                            \

@@ -26,8 +26,8 @@ enum sonde_probe_family {
 static inline uint32_t sonde_family_bit(enum sonde_event_id event)
 {
     switch (event) {
-    case SONDE_EVENT_uv_io:
-    case SONDE_EVENT_uv_write:
+    case SONDE_EVENT_stream_io:
+    case SONDE_EVENT_stream_write:
         return 1u << SONDE_PROBE_FAMILY_stream;
     case SONDE_EVENT_http_request:
     case SONDE_EVENT_http_response:

@@ -70,8 +70,8 @@ void check_answers(struct analysis *a, const struct thread *thread, const struct
         struct request *went_on = NULL;
         if (child->event == SONDE_EVENT_http_response && child->small == SONDE_side_server) {
             went_on = request_open(a, child->id);
-        } else if (child->event == SONDE_EVENT_uv_write || child->event == SONDE_EVENT_uv_submit) {
-            const struct connection *c = child->event == SONDE_EVENT_uv_write
+        } else if (child->event == SONDE_EVENT_stream_write || child->event == SONDE_EVENT_uv_submit) {
+            const struct connection *c = child->event == SONDE_EVENT_stream_write
                                              ? connection_get(thread->process, child->fd, child->generation)
                                              : NULL;
             if (!c || c->pipelined)

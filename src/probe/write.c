@@ -210,7 +210,7 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
         context = context_current(self, fd);
     if (websocket && accepted)
         websocket_written(self, fd, d, buffers, count, accepted, now, context);
-    RECORD(self, uv_write, 0, now, .bytes = accepted, .result = result, .first_message = first_message,
+    RECORD(self, stream_write, 0, now, .bytes = accepted, .result = result, .first_message = first_message,
            .generation = d->generation, .fd = fd, .messages = messages, .context = context,
            .operation = operation, .wire = wire,
            .last_chunk = d->chunked && accepted && ends_chunks(buffers, count));

@@ -121,17 +121,17 @@ void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns,
 /* Commands that begin in these bytes, numbered as the server will number them. */
 void commands_written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
 {
-    uint64_t first = U(e, uv_write_first_message), messages = U(e, uv_write_messages), index = 0;
-    if (!messages || messages > U(e, uv_write_bytes) / c->protocol->command_bytes_min + 1)
+    uint64_t first = U(e, stream_write_first_message), messages = U(e, stream_write_messages), index = 0;
+    if (!messages || messages > U(e, stream_write_bytes) / c->protocol->command_bytes_min + 1)
         return; /* no new one, or a damaged record */
     messages = MIN(messages, (uint64_t)CALLS_MAX);
-    const char *named = process_name_of(thread->process, U(e, uv_write_operation));
+    const char *named = process_name_of(thread->process, U(e, stream_write_operation));
     for (uint64_t i = 0; i < messages; i++) {
         struct call call = {.kind = VSPAN_command,
                             .wire = c->protocol->wire,
                             .number = first ? first + i : 0,
                             .sent_ns = e->time_ns,
-                            .written_bytes = U(e, uv_write_bytes),
+                            .written_bytes = U(e, stream_write_bytes),
                             .write_messages = (uint32_t)messages,
                             .name = !i && named ? named : intern_string(a, c->protocol->command)};
         uint64_t at = 0;
@@ -145,7 +145,7 @@ void commands_written(struct analysis *a, struct thread *thread, struct connecti
     if (item) {
         item->fd = c->fd;
         item->generation = c->generation;
-        item->context = (uint32_t)U(e, uv_write_context);
+        item->context = (uint32_t)U(e, stream_write_context);
         item->id = index;
         item->count = (uint32_t)messages;
     }

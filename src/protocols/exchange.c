@@ -36,22 +36,22 @@ static bool client_side(const struct connection *c, uint64_t written)
  * exchange_joins()). */
 static void bytes_sent(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
 {
-    if (!U(e, uv_write_bytes) || !client_side(c, U(e, uv_write_bytes)))
+    if (!U(e, stream_write_bytes) || !client_side(c, U(e, stream_write_bytes)))
         return;
     if (calls_open(c) > 1) {
-        c->calls.at[c->calls.count - 1].written_bytes += U(e, uv_write_bytes);
+        c->calls.at[c->calls.count - 1].written_bytes += U(e, stream_write_bytes);
         return;
     }
     uint64_t index = 0;
     struct call call = {.kind = VSPAN_other,
                         .sent_ns = e->time_ns,
-                        .written_bytes = U(e, uv_write_bytes),
+                        .written_bytes = U(e, stream_write_bytes),
                         .name = c->peer_name ? c->peer_name : intern_string(a, "socket")};
     if (!call_add(a, c, &call, &index))
         return;
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
-        item->context = (uint32_t)U(e, uv_write_context);
+        item->context = (uint32_t)U(e, stream_write_context);
         item->fd = c->fd;
         item->generation = c->generation;
         item->id = index;

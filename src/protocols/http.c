@@ -244,7 +244,7 @@ static void response_read(struct analysis *a, struct thread *thread, struct conn
 
 void http_written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
 {
-    if (c->responding && (c->bytes_written >= c->response_needs || U(e, uv_write_last_chunk)))
+    if (c->responding && (c->bytes_written >= c->response_needs || U(e, stream_write_last_chunk)))
         answered(a, thread, c, e->time_ns, REQUEST_ANSWERED);
 }
 

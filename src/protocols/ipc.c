@@ -213,8 +213,8 @@ static void bytes_written(struct analysis *a, struct thread *thread, struct conn
     item->small = ITEM_IPC;
     item->fd = c->fd;
     item->generation = c->generation;
-    item->id = U(e, uv_write_bytes);
-    item->trigger = I(e, uv_write_result) == 0; /* queued: the other end takes no more */
+    item->id = U(e, stream_write_bytes);
+    item->trigger = I(e, stream_write_result) == 0; /* queued: the other end takes no more */
 }
 
 /* With one message under way, what comes is its answer; with several the order says which, not whose callback

@@ -6,14 +6,14 @@
 
 static void written(struct analysis *a, struct thread *thread, const struct event *e)
 {
-    struct connection *c = connection_need(a, thread->process, (int32_t)I(e, uv_write_fd),
-                                           (uint32_t)U(e, uv_write_generation), e->time_ns);
+    struct connection *c = connection_need(a, thread->process, (int32_t)I(e, stream_write_fd),
+                                           (uint32_t)U(e, stream_write_generation), e->time_ns);
     if (!c)
         return;
-    c->bytes_written += U(e, uv_write_bytes);
+    c->bytes_written += U(e, stream_write_bytes);
     c->last_write_ns = e->time_ns;
-    if (U(e, uv_write_messages) && (c->protocol || !connection_is_pipe(c)))
-        c->protocol = command_protocol((uint8_t)U(e, uv_write_wire));
+    if (U(e, stream_write_messages) && (c->protocol || !connection_is_pipe(c)))
+        c->protocol = command_protocol((uint8_t)U(e, stream_write_wire));
     const struct protocol *protocol = connection_protocol(c);
     if (protocol->written)
         protocol->written(a, thread, c, e);
@@ -21,8 +21,8 @@ static void written(struct analysis *a, struct thread *thread, const struct even
 
 static void closed(struct analysis *a, struct thread *thread, const struct event *e)
 {
-    struct connection *c =
-        connection_get(thread->process, (int32_t)I(e, uv_close_fd), (uint32_t)U(e, uv_close_generation));
+    struct connection *c = connection_get(thread->process, (int32_t)I(e, stream_close_fd),
+                                          (uint32_t)U(e, stream_close_generation));
     if (!c)
         return;
     for (const struct protocol *const *p = PROTOCOLS; *p; p++)
@@ -44,4 +44,4 @@ static void closed(struct analysis *a, struct thread *thread, const struct event
 }
 
 const struct event_reading STREAM_EVENTS[] = {
-    {SONDE_EVENT_uv_write, written}, {SONDE_EVENT_uv_close, closed}, {0}};
+    {SONDE_EVENT_stream_write, written}, {SONDE_EVENT_stream_close, closed}, {0}};

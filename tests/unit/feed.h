@@ -120,10 +120,10 @@ static inline void feed_request(struct feed *feed, int64_t pid, int32_t fd, cons
     FEED(feed, http_request, pid, pid, start_ns + US(10), 0, .fd = fd, .generation = 1, .method = 1);
     FEED(feed, http_response, pid, pid, end_ns - US(20), 0, .fd = fd, .generation = 1, .status = 200,
          .header_bytes = 100, .content_length = 50);
-    FEED(feed, uv_write, pid, pid, end_ns - US(19), 0, .fd = fd, .generation = 1, .bytes = 150);
+    FEED(feed, stream_write, pid, pid, end_ns - US(19), 0, .fd = fd, .generation = 1, .bytes = 150);
     FEED(feed, node_callback, pid, pid, end_ns - US(10), end_ns - US(10) - start_ns - US(5),
          .async_id = 1000);
-    FEED(feed, uv_io, pid, pid, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, pid, pid, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
 }
 
 /* The kept request of that path, or NULL. */

@@ -27,13 +27,13 @@ static inline void answer(struct feed *feed, int64_t pid, int32_t fd, uint64_t a
 {
     FEED(feed, http_response, pid, pid, at, 0, .fd = fd, .generation = 1, .status = 200, .header_bytes = 100,
          .content_length = 50);
-    FEED(feed, uv_write, pid, pid, at, 0, .fd = fd, .generation = 1, .bytes = 150);
+    FEED(feed, stream_write, pid, pid, at, 0, .fd = fd, .generation = 1, .bytes = 150);
 }
 
 static inline void end_turn(struct feed *feed, int64_t pid, int32_t fd, uint64_t start_ns, uint64_t end_ns)
 {
     FEED(feed, node_callback, pid, pid, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = 9999);
-    FEED(feed, uv_io, pid, pid, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, pid, pid, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
 }
 
 #endif

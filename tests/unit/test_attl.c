@@ -47,7 +47,7 @@ static void an_unusual_one_stands_out(void **state)
     FEED(&feed, http_request, APP, APP, MS(700), 0, .fd = 7, .generation = 1, .method = 1);
     FEED(&feed, uv_submit, APP, APP, MS(700) + US(10), 0, .request = 99, .kind = FS_READ);
     FEED(&feed, node_callback, APP, APP, MS(700) + US(90), US(95), .async_id = 4);
-    FEED(&feed, uv_io, APP, APP, MS(700) + US(91), US(99), .fd = 7, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, APP, APP, MS(700) + US(91), US(99), .fd = 7, .generation = 1, .events = 1);
     FEED(&feed, uv_run, APP, APP + 1, MS(700) + US(150), US(30), .request = 99, .kind = FS_READ);
     FEED(&feed, v8_gc, APP, APP, MS(705), MS(4), .type = SCAVENGE);
     FEED(&feed, uv_done, APP, APP, MS(705) + US(100), US(50), .request = 99, .kind = FS_READ);

@@ -26,7 +26,7 @@ static void submit(struct feed *feed, uint64_t at)
     FEED(feed, uv_submit, API, API, at + US(3), 0, .request = 1, .kind = KIND_READ, .fd = -1);
     call(feed, API, at + US(3) + 100, at + US(4), FUTEX);
     FEED(feed, node_callback, API, API, at + US(5), US(5), .async_id = 1030);
-    FEED(feed, uv_io, API, API, at + US(6), US(7), .fd = 30, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at + US(6), US(7), .fd = 30, .generation = 1, .events = 1);
 }
 
 /* What the pool's thread does in [start, end): calls before it, in it, and one that wakes it up after. */
@@ -105,7 +105,7 @@ static void calls_of_an_operation_that_ran_at_once(void **state)
     FEED(&feed, uv_submit, API, API, MS(1) + US(3), 0, .request = 1, .kind = KIND_READ, .fd = -1);
     run(&feed, MS(2), MS(3), 2);
     FEED(&feed, node_callback, API, API, MS(5), MS(5), .async_id = 1030);
-    FEED(&feed, uv_io, API, API, MS(5) + US(1), MS(5), .fd = 30, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(5) + US(1), MS(5), .fd = 30, .generation = 1, .events = 1);
     done(&feed, MS(6));
     feed_finish(&feed);
     const struct request *request = feed_kept(&feed, "/a");

@@ -24,11 +24,11 @@ static void read_file(struct feed *feed, int32_t fd, uint64_t key, uint64_t at)
     FEED(feed, node_async_init, API, API, at + US(500), 0, .async_id = 5000 + key);
     FEED(feed, uv_submit, API, API, at + MS(1), 0, .request = key, .kind = KIND_READ, .fd = -1);
     FEED(feed, node_callback, API, API, at + MS(1), MS(1), .async_id = 1000 + (uint64_t)fd);
-    FEED(feed, uv_io, API, API, at + MS(1), MS(1), .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at + MS(1), MS(1), .fd = fd, .generation = 1, .events = 1);
     FEED(feed, uv_run, API, POOL_THREAD, at + MS(8), MS(5), .request = key, .kind = KIND_READ);
     FEED(feed, http_response, API, API, at + MS(10) - US(2), 0, .fd = fd, .generation = 1, .status = 200,
          .header_bytes = 100, .content_length = 50);
-    FEED(feed, uv_write, API, API, at + MS(10), 0, .fd = fd, .generation = 1, .bytes = 150);
+    FEED(feed, stream_write, API, API, at + MS(10), 0, .fd = fd, .generation = 1, .bytes = 150);
     FEED(feed, node_callback, API, API, at + MS(10), MS(1), .async_id = 5000 + key);
     FEED(feed, uv_done, API, API, at + MS(10), MS(1), .request = key, .kind = KIND_READ);
 }

@@ -7,7 +7,7 @@
 enum { API = 10, SELECT = 1, STORE_PORT = 5432, OF_A_LATER_VERSION = 200 };
 
 /* A request in whose callback that is written to a store. */
-static void request_that_writes(struct feed *feed, const struct record_uv_write *write)
+static void request_that_writes(struct feed *feed, const struct record_stream_write *write)
 {
     feed_init(feed);
     feed_process(feed, API, 1, "api", US(1));
@@ -15,10 +15,10 @@ static void request_that_writes(struct feed *feed, const struct record_uv_write 
     feed_connection(feed, API, 7, 1, 1, 50000, STORE_PORT, US(2));
     FEED_TEXT(feed, "/a");
     FEED(feed, http_request, API, API, MS(1) + US(1), 0, .fd = 30, .generation = 1, .method = 1);
-    feed_event(feed, SONDE_EVENT_uv_write, API, API, MS(1) + US(5), 0, write);
+    feed_event(feed, SONDE_EVENT_stream_write, API, API, MS(1) + US(5), 0, write);
     FEED(feed, node_callback, API, API, MS(1) + US(8), US(8), .async_id = 5);
-    FEED(feed, uv_io, API, API, MS(1) + US(9), US(10), .fd = 30, .generation = 1, .events = 1);
-    FEED(feed, uv_io, API, API, MS(4), US(100), .fd = 7, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, MS(1) + US(9), US(10), .fd = 30, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, MS(4), US(100), .fd = 7, .generation = 1, .events = 1);
 }
 
 /* What the probe can tell of a command's name is that of the first one. */
@@ -27,7 +27,7 @@ static void the_first_has_the_name_that_is_told(void **state)
     struct feed feed;
     request_that_writes(
         &feed,
-        &(struct record_uv_write){
+        &(struct record_stream_write){
             .fd = 7, .generation = 1, .bytes = 60, .messages = 2, .first_message = 1, .operation = SELECT});
     feed_finish(&feed);
     const struct request *a = feed_kept(&feed, "/a");
@@ -45,7 +45,7 @@ static void more_than_the_bytes_hold_are_none(void **state)
 {
     struct feed feed;
     request_that_writes(&feed,
-                        &(struct record_uv_write){
+                        &(struct record_stream_write){
                             .fd = 7, .generation = 1, .bytes = 60, .messages = 1000000, .first_message = 1});
     feed_finish(&feed);
     const struct request *a = feed_kept(&feed, "/a");
@@ -58,12 +58,12 @@ static void more_than_the_bytes_hold_are_none(void **state)
 static void an_unknown_wire_is_an_exchange(void **state)
 {
     struct feed feed;
-    request_that_writes(&feed, &(struct record_uv_write){.fd = 7,
-                                                         .generation = 1,
-                                                         .bytes = 60,
-                                                         .messages = 1,
-                                                         .first_message = 1,
-                                                         .wire = OF_A_LATER_VERSION});
+    request_that_writes(&feed, &(struct record_stream_write){.fd = 7,
+                                                             .generation = 1,
+                                                             .bytes = 60,
+                                                             .messages = 1,
+                                                             .first_message = 1,
+                                                             .wire = OF_A_LATER_VERSION});
     feed_finish(&feed);
     const struct vspan *span = feed_span(feed_kept(&feed, "/a"), VSPAN_other);
     assert_int_equal(span->start_ns, MS(1) + US(5));

@@ -31,8 +31,8 @@ static void ports_are_used_again(void **state)
         feed_connection(&feed, CLIENT, 5, g, g, 50000, PORT, US(g * 10));
         feed_connection(&feed, SERVER, 9, g, g, PORT, 50000, US(g * 10 + 1));
         assert_ptr_equal(at(&feed, CLIENT, 5, g)->mirror, at(&feed, SERVER, 9, g));
-        FEED(&feed, uv_close, CLIENT, CLIENT, US(g * 10 + 2), 0, .fd = 5, .generation = g);
-        FEED(&feed, uv_close, SERVER, SERVER, US(g * 10 + 3), 0, .fd = 9, .generation = g);
+        FEED(&feed, stream_close, CLIENT, CLIENT, US(g * 10 + 2), 0, .fd = 5, .generation = g);
+        FEED(&feed, stream_close, SERVER, SERVER, US(g * 10 + 3), 0, .fd = 9, .generation = g);
     }
     feed_done(&feed);
 }
@@ -56,7 +56,7 @@ static void closed_ones_are_forgotten_in_the_end(void **state)
     feed_init(&feed);
     for (uint32_t g = 1; g <= 6000; g++) {
         feed_connection(&feed, CLIENT, 5, g, g, (uint16_t)(40000 + g), PORT, US(g * 10));
-        FEED(&feed, uv_close, CLIENT, CLIENT, US(g * 10 + 2), 0, .fd = 5, .generation = g);
+        FEED(&feed, stream_close, CLIENT, CLIENT, US(g * 10 + 2), 0, .fd = 5, .generation = g);
     }
     assert_true(process_get(feed.analysis, CLIENT)->connections.count <= 4096);
     assert_null(at(&feed, CLIENT, 5, 1));

@@ -22,21 +22,21 @@ static void request(struct feed *feed, int32_t fd, const char *path, uint32_t co
 
 static void send_command(struct feed *feed, uint64_t number, uint32_t context, uint64_t at)
 {
-    FEED(feed, uv_write, API, API, at, 0, .fd = 7, .generation = 1, .bytes = 30, .messages = 1,
+    FEED(feed, stream_write, API, API, at, 0, .fd = 7, .generation = 1, .bytes = 30, .messages = 1,
          .first_message = number, .context = context);
 }
 
 static void end_turn(struct feed *feed, int32_t fd, uint64_t async_id, uint64_t start_ns, uint64_t end_ns)
 {
     FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = async_id);
-    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
 }
 
 static void answer(struct feed *feed, int32_t fd, uint64_t at)
 {
     FEED(feed, http_response, API, API, at, 0, .fd = fd, .generation = 1, .status = 200, .header_bytes = 40,
          .content_length = 0);
-    FEED(feed, uv_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = 40);
+    FEED(feed, stream_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = 40);
 }
 
 static void worked(struct feed *feed, uint64_t number, uint64_t at)

@@ -93,12 +93,12 @@ static void an_opaque_peer_is_not_blamed_for_the_own_loop(void **state)
     struct feed feed;
     start(&feed);
     begin(&feed, API, 30, "/db", MS(1));
-    FEED(&feed, uv_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
+    FEED(&feed, stream_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
     end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
     end_turn(&feed, API, 40, MS(60), MS(102)); /* somebody else's turn, below a stall */
     answer(&feed, API, 30, MS(103));
     FEED(&feed, node_callback, API, API, MS(104), MS(2) - US(10), .async_id = 7);
-    FEED(&feed, uv_io, API, API, MS(104), MS(2), .fd = 8, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(104), MS(2), .fd = 8, .generation = 1, .events = 1);
     feed_finish(&feed);
     const struct request *r = feed_kept(&feed, "/db");
     assert_covered(r);
@@ -114,7 +114,7 @@ static void an_answer_that_a_poll_did_not_find_came_after_it(void **state)
     struct feed feed;
     start(&feed);
     begin(&feed, API, 30, "/db", MS(1));
-    FEED(&feed, uv_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
+    FEED(&feed, stream_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
     end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
     FEED(&feed, uv_phase, API, API, MS(4), MS(4), .phase = POLL, .timeout_ms = -1);
     end_turn(&feed, API, 40, MS(60), MS(102));
@@ -122,7 +122,7 @@ static void an_answer_that_a_poll_did_not_find_came_after_it(void **state)
     FEED(&feed, uv_phase, API, API, MS(105), MS(1), .phase = POLL, .timeout_ms = -1);
     answer(&feed, API, 30, MS(108));
     FEED(&feed, node_callback, API, API, MS(109), MS(2) - US(10), .async_id = 7);
-    FEED(&feed, uv_io, API, API, MS(109), MS(2), .fd = 8, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(109), MS(2), .fd = 8, .generation = 1, .events = 1);
     feed_finish(&feed);
     const struct request *r = feed_kept(&feed, "/db");
     assert_covered(r);

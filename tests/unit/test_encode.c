@@ -22,9 +22,9 @@ static void requests(struct feed *feed, unsigned count, uint64_t took_ns, uint64
              .bytes = bytes);
         FEED(feed, http_response, API, API, at + took_ns - US(20), 0, .fd = 7, .generation = 1, .status = 200,
              .header_bytes = 100, .content_length = 50);
-        FEED(feed, uv_write, API, API, at + took_ns - US(19), 0, .fd = 7, .generation = 1, .bytes = 150);
+        FEED(feed, stream_write, API, API, at + took_ns - US(19), 0, .fd = 7, .generation = 1, .bytes = 150);
         FEED(feed, node_callback, API, API, at + took_ns - US(10), took_ns - US(15), .async_id = 9);
-        FEED(feed, uv_io, API, API, at + took_ns, took_ns, .fd = 7, .generation = 1, .events = 1);
+        FEED(feed, stream_io, API, API, at + took_ns, took_ns, .fd = 7, .generation = 1, .events = 1);
     }
 }
 

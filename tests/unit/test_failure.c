@@ -8,7 +8,7 @@ static void answer_with(struct feed *feed, int64_t pid, int32_t fd, uint16_t sta
 {
     FEED(feed, http_response, pid, pid, at, 0, .fd = fd, .generation = 1, .status = status,
          .header_bytes = 100, .content_length = 50);
-    FEED(feed, uv_write, pid, pid, at, 0, .fd = fd, .generation = 1, .bytes = 150);
+    FEED(feed, stream_write, pid, pid, at, 0, .fd = fd, .generation = 1, .bytes = 150);
 }
 
 static void call(struct feed *feed, uint64_t at)
@@ -97,11 +97,13 @@ static void give_up(struct feed *feed, bool asks)
         FEED_TEXT(feed, "/db");
         FEED(feed, http_request, API, API, at, 0, .fd = CLIENT, .generation = 1 + i, .method = 1);
         if (!i && asks)
-            FEED(feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+            FEED(feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
         FEED(feed, node_callback, API, API, at + US(99), US(140), .async_id = 9999);
-        FEED(feed, uv_io, API, API, at + US(100), US(150), .fd = CLIENT, .generation = 1 + i, .events = 1);
-        FEED(feed, uv_close, API, API, until, 0, .fd = CLIENT, .generation = 1 + i);
-        FEED(feed, uv_io, API, API, until + US(10), US(20), .fd = CLIENT, .generation = 1 + i, .events = 1);
+        FEED(feed, stream_io, API, API, at + US(100), US(150), .fd = CLIENT, .generation = 1 + i,
+             .events = 1);
+        FEED(feed, stream_close, API, API, until, 0, .fd = CLIENT, .generation = 1 + i);
+        FEED(feed, stream_io, API, API, until + US(10), US(20), .fd = CLIENT, .generation = 1 + i,
+             .events = 1);
     }
     feed_finish(feed);
 }
@@ -175,7 +177,7 @@ static void unanswered(bool cut_off, const char *words)
     call(&feed, at + US(50));
     end_turn(&feed, API, CLIENT, at - US(50), at + US(100));
     at = MS(400);
-    FEED(&feed, uv_close, API, API, at, 0, .handle = 1, .fd = 7, .generation = 1);
+    FEED(&feed, stream_close, API, API, at, 0, .handle = 1, .fd = 7, .generation = 1);
     answer_with(&feed, API, CLIENT, 504, at + US(20));
     if (cut_off) {
         end_turn(&feed, API, 7, at - US(50), at + US(50));

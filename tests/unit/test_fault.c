@@ -25,9 +25,9 @@ static void turn_ends(struct feed *feed, uint64_t start_ns, uint64_t end_ns)
 {
     FEED(feed, http_response, API, API, end_ns - US(9), 0, .fd = 40, .generation = 1, .status = 200,
          .header_bytes = 10);
-    FEED(feed, uv_write, API, API, end_ns - US(8), 0, .fd = 40, .generation = 1, .bytes = 10);
+    FEED(feed, stream_write, API, API, end_ns - US(8), 0, .fd = 40, .generation = 1, .bytes = 10);
     FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = 5);
-    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = 40, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = 40, .generation = 1, .events = 1);
     FEED(feed, uv_phase, API, API, end_ns + US(1), end_ns - start_ns + US(2), .phase = 4);
 }
 

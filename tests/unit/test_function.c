@@ -27,17 +27,17 @@ static void request(struct feed *feed, uint32_t call, uint8_t threw)
     FEED(feed, js_function, API, API, US(600), US(400), .name = OUTER, .context = CONTEXT, .call = call,
          .threw = threw);
     FEED(feed, node_callback, API, API, US(900), US(800), .async_id = 5);
-    FEED(feed, uv_io, API, API, US(910), US(820), .fd = 7, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, US(910), US(820), .fd = 7, .generation = 1, .events = 1);
 }
 
 static void answer(struct feed *feed, uint64_t at_ns)
 {
     FEED(feed, http_response, API, API, at_ns, 0, .fd = 7, .generation = 1, .status = 200,
          .content_length = 0, .header_bytes = 80);
-    FEED(feed, uv_write, API, API, at_ns + US(1), 0, .bytes = 80, .result = 80, .fd = 7, .generation = 1,
+    FEED(feed, stream_write, API, API, at_ns + US(1), 0, .bytes = 80, .result = 80, .fd = 7, .generation = 1,
          .context = CONTEXT);
     FEED(feed, node_callback, API, API, at_ns + US(10), US(50), .async_id = 6);
-    FEED(feed, uv_io, API, API, at_ns + US(20), US(80), .fd = 7, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at_ns + US(20), US(80), .fd = 7, .generation = 1, .events = 1);
 }
 
 static const struct vspan *span_named(const struct request *r, const char *name)

@@ -22,7 +22,7 @@ static void collect(struct feed *feed, uint64_t end_ns, uint64_t took_ns, uint8_
 static void turn(struct feed *feed, uint64_t end_ns, uint64_t took_ns)
 {
     FEED(feed, node_callback, API, API, end_ns + US(1), took_ns + US(2), .async_id = 5);
-    FEED(feed, uv_io, API, API, end_ns + US(2), took_ns + US(4), .fd = 5, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns + US(2), took_ns + US(4), .fd = 5, .generation = 1, .events = 1);
 }
 
 static const struct finding *find(const struct report *report, enum finding_kind kind)
@@ -233,7 +233,7 @@ static void request_with_collection(struct feed *feed, uint64_t at, uint64_t gc_
     collect(feed, at + MS(1) + gc_ns, gc_ns, SCAVENGE, MB(10));
     FEED(feed, http_response, API, API, at + MS(39), 0, .fd = 7, .generation = 1, .status = 200,
          .header_bytes = 100, .content_length = 50);
-    FEED(feed, uv_write, API, API, at + MS(39), 0, .fd = 7, .generation = 1, .bytes = 150);
+    FEED(feed, stream_write, API, API, at + MS(39), 0, .fd = 7, .generation = 1, .bytes = 150);
     turn(feed, at + MS(40), MS(40));
 }
 
@@ -272,7 +272,7 @@ static void operations_know_the_collections_in_them(void **state)
     FEED(&feed, http_request, API, API, MS(1), 0, .fd = 7, .generation = 1, .method = 1);
     FEED(&feed, uv_submit, API, API, MS(2), 0, .request = 99, .kind = 3);
     FEED(&feed, node_callback, API, API, MS(3), MS(2), .async_id = 4);
-    FEED(&feed, uv_io, API, API, MS(3) + 1, MS(2), .fd = 7, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(3) + 1, MS(2), .fd = 7, .generation = 1, .events = 1);
     FEED(&feed, uv_run, API, API + 1, MS(4), MS(1), .request = 99, .kind = 3);
     collect(&feed, MS(9), MS(4), SCAVENGE, MB(10));
     turn(&feed, MS(9), MS(5));

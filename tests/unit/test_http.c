@@ -18,13 +18,13 @@ static void response(struct feed *feed, int32_t fd, uint16_t status, uint64_t he
 
 static void bytes(struct feed *feed, int32_t fd, uint64_t count, uint8_t last_chunk, uint64_t at)
 {
-    FEED(feed, uv_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = count,
+    FEED(feed, stream_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = count,
          .last_chunk = last_chunk);
 }
 
 static void turn(struct feed *feed, int32_t fd, uint64_t start, uint64_t end)
 {
-    FEED(feed, uv_io, API, API, end, end - start, .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end, end - start, .fd = fd, .generation = 1, .events = 1);
 }
 
 static void assert_answered(struct feed *feed, const char *path, uint16_t status, uint64_t end_ns)
@@ -107,7 +107,7 @@ static void answers_come_in_order(void **state)
     bytes(&feed, 5, 400, 0, US(31));
     response(&feed, 5, 203, 100, -1, US(40));
     bytes(&feed, 5, 500, 0, US(41));
-    FEED(&feed, uv_close, API, API, US(50), 0, .fd = 5, .generation = 1);
+    FEED(&feed, stream_close, API, API, US(50), 0, .fd = 5, .generation = 1);
     turn(&feed, 5, US(19), US(55));
     feed_finish(&feed);
     assert_answered(&feed, "/1", 201, US(21));
@@ -122,7 +122,7 @@ static void closed_without_answer(void **state)
     feed_init(&feed);
     get(&feed, API, 5, 0, "/gone", US(10));
     turn(&feed, 5, US(9), US(13));
-    FEED(&feed, uv_close, API, API, US(50), 0, .fd = 5, .generation = 1);
+    FEED(&feed, stream_close, API, API, US(50), 0, .fd = 5, .generation = 1);
     turn(&feed, 5, US(49), US(55));
     get(&feed, API, 6, 0, "/open", US(60));
     feed_finish(&feed);
@@ -149,14 +149,14 @@ static void calls_are_joined(void **state)
         if (early)
             get(&feed, GATEWAY, 7, 1, "/back/1", US(112));
         FEED(&feed, node_callback, GATEWAY, GATEWAY, US(115), US(20), .async_id = 9);
-        FEED(&feed, uv_io, GATEWAY, GATEWAY, US(116), US(22), .fd = 3, .generation = 1, .events = 1);
+        FEED(&feed, stream_io, GATEWAY, GATEWAY, US(116), US(22), .fd = 3, .generation = 1, .events = 1);
         response(&feed, 5, 200, 100, 0, US(120));
         bytes(&feed, 5, 100, 0, US(121));
         turn(&feed, 5, US(110), US(122));
         FEED(&feed, http_response, GATEWAY, GATEWAY, US(130), 0, .fd = 7, .generation = 1, .status = 200,
              .side = 1);
         FEED(&feed, http_end, GATEWAY, GATEWAY, US(131), 0, .fd = 7, .generation = 1, .side = 1);
-        FEED(&feed, uv_io, GATEWAY, GATEWAY, US(132), US(3), .fd = 7, .generation = 1, .events = 1);
+        FEED(&feed, stream_io, GATEWAY, GATEWAY, US(132), US(3), .fd = 7, .generation = 1, .events = 1);
         get(&feed, GATEWAY, 7, 1, "/back/2", US(140));
         get(&feed, API, 5, 0, "/back/2", US(141));
         feed_finish(&feed);

@@ -26,7 +26,7 @@ static void ask(struct feed *feed, int32_t fd, const char *path, uint32_t stream
     FEED(feed, http_request, GATEWAY, GATEWAY, at + US(10), 0, .parser = CLIENT, .fd = -1, .stream = stream,
          .side = 1, .method = 1);
     FEED(feed, node_callback, GATEWAY, GATEWAY, at + US(20), US(30), .async_id = 100 + stream);
-    FEED(feed, uv_io, GATEWAY, GATEWAY, at + US(21), US(40), .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, GATEWAY, GATEWAY, at + US(21), US(40), .fd = fd, .generation = 1, .events = 1);
 }
 
 static void receive(struct feed *feed, const char *path, uint32_t stream, uint64_t at)
@@ -59,7 +59,7 @@ static void streams_on_one_connection_are_told_apart(void **state)
     /* Data of the first stream: its own callback, which opens a file. */
     FEED(&feed, uv_submit, SERVICE, SERVICE, MS(3) + US(22), 0, .request = 7, .fd = -1, .kind = 1);
     FEED(&feed, node_callback, SERVICE, SERVICE, MS(3) + US(24), US(3), .async_id = 1001);
-    FEED(&feed, uv_io, SERVICE, SERVICE, MS(3) + US(30), US(40), .fd = 6, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, SERVICE, SERVICE, MS(3) + US(30), US(40), .fd = 6, .generation = 1, .events = 1);
     respond(&feed, 3, 404, MS(10));
     respond(&feed, 1, 200, MS(20));
     const uint32_t order[] = {3, 1};
@@ -71,10 +71,10 @@ static void streams_on_one_connection_are_told_apart(void **state)
              .stream = order[i], .side = 1);
         FEED(&feed, http_response, GATEWAY, GATEWAY, at + US(5), 0, .fd = order[i] == 1 ? 20 : 21,
              .generation = 1, .status = 200, .header_bytes = 100, .content_length = 0);
-        FEED(&feed, uv_write, GATEWAY, GATEWAY, at + US(6), 0, .fd = order[i] == 1 ? 20 : 21, .generation = 1,
-             .bytes = 100, .result = 100);
+        FEED(&feed, stream_write, GATEWAY, GATEWAY, at + US(6), 0, .fd = order[i] == 1 ? 20 : 21,
+             .generation = 1, .bytes = 100, .result = 100);
         FEED(&feed, node_callback, GATEWAY, GATEWAY, at + US(8), US(6), .async_id = 60);
-        FEED(&feed, uv_io, GATEWAY, GATEWAY, at + US(9), US(10), .fd = 5, .generation = 1, .events = 1);
+        FEED(&feed, stream_io, GATEWAY, GATEWAY, at + US(9), US(10), .fd = 5, .generation = 1, .events = 1);
     }
     feed_finish(&feed);
     size_t count;
@@ -111,7 +111,7 @@ static void grpc_calls_have_their_own_status(void **state)
         uint8_t status = i == 3 ? 5 : i ? 14 : 0; /* not found is no error of the server's */
         ask(&feed, 20, "/shop.Stock/Get", stream, at);
         receive(&feed, "/shop.Stock/Get", stream, at + MS(1));
-        FEED(&feed, uv_io, SERVICE, SERVICE, at + MS(1) + US(30), US(40), .fd = 6, .generation = 1,
+        FEED(&feed, stream_io, SERVICE, SERVICE, at + MS(1) + US(30), US(40), .fd = 6, .generation = 1,
              .events = 1);
         FEED(&feed, http_grpc, SERVICE, SERVICE, at + MS(2), 0, .session = SERVER, .stream = stream,
              .status = status);
@@ -124,10 +124,10 @@ static void grpc_calls_have_their_own_status(void **state)
              .generation = 1, .stream = stream, .side = 1);
         FEED(&feed, http_response, GATEWAY, GATEWAY, at + MS(3) + US(5), 0, .fd = 20, .generation = 1,
              .status = status ? 502 : 200, .header_bytes = 100, .content_length = 0);
-        FEED(&feed, uv_write, GATEWAY, GATEWAY, at + MS(3) + US(6), 0, .fd = 20, .generation = 1,
+        FEED(&feed, stream_write, GATEWAY, GATEWAY, at + MS(3) + US(6), 0, .fd = 20, .generation = 1,
              .bytes = 100, .result = 100);
         FEED(&feed, node_callback, GATEWAY, GATEWAY, at + MS(3) + US(8), US(7), .async_id = 60);
-        FEED(&feed, uv_io, GATEWAY, GATEWAY, at + MS(3) + US(9), US(10), .fd = 5, .generation = 1,
+        FEED(&feed, stream_io, GATEWAY, GATEWAY, at + MS(3) + US(9), US(10), .fd = 5, .generation = 1,
              .events = 1);
     }
     feed_finish(&feed);
@@ -151,8 +151,8 @@ static void a_closed_connection_ends_its_streams(void **state)
     struct feed feed;
     start(&feed);
     receive(&feed, "/lost", 1, MS(3));
-    FEED(&feed, uv_io, SERVICE, SERVICE, MS(3) + US(30), US(40), .fd = 6, .generation = 1, .events = 1);
-    FEED(&feed, uv_close, SERVICE, SERVICE, MS(9), 0, .fd = 6, .generation = 1);
+    FEED(&feed, stream_io, SERVICE, SERVICE, MS(3) + US(30), US(40), .fd = 6, .generation = 1, .events = 1);
+    FEED(&feed, stream_close, SERVICE, SERVICE, MS(9), 0, .fd = 6, .generation = 1);
     /* The session's memory is used again, by another connection: its stream 1 is another request. */
     feed_connection(&feed, SERVICE, 6, 2, 9, 3000, 42000, MS(10));
     FEED(&feed, http_session, SERVICE, SERVICE, MS(10), 0, .session = SERVER, .generation = 2, .fd = 6);

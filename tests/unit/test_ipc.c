@@ -35,20 +35,20 @@ static void answer(struct feed *feed, int32_t fd, uint64_t at)
 {
     FEED(feed, http_response, API, API, at, 0, .fd = fd, .generation = 1, .status = 200, .header_bytes = 100,
          .content_length = 50);
-    FEED(feed, uv_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = 150, .result = 150);
+    FEED(feed, stream_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = 150, .result = 150);
 }
 
 static void end_turn(struct feed *feed, int32_t fd, uint64_t async_id, uint64_t start_ns, uint64_t end_ns)
 {
     FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = async_id);
-    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
 }
 
 /* A request that sends a message at once and is answered when the answer comes. */
 static void ping(struct feed *feed, uint64_t at, uint64_t took_ns)
 {
     begin(feed, 30, "/ping", at);
-    FEED(feed, uv_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9, .result = 9);
+    FEED(feed, stream_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9, .result = 9);
     end_turn(feed, 30, 900, at - US(50), at + US(100));
     answer(feed, 30, at + took_ns);
     end_turn(feed, 21, 901, at + took_ns - US(50), at + took_ns + US(50));
@@ -108,11 +108,12 @@ static void answers_that_are_read_at_once_belong_to_all_who_asked(void **state)
     for (unsigned i = 0; i < 2; i++) {
         uint64_t at = MS(1000 + i);
         begin(&feed, 30 + (int32_t)i, i ? "/b" : "/a", at);
-        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9, .result = 9);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9,
+             .result = 9);
         end_turn(&feed, 30 + (int32_t)i, 900, at - US(50), at + US(100));
     }
     for (unsigned i = 0; i < 2; i++) {
-        FEED(&feed, uv_write, CHILD, CHILD, MS(1200 + i), 0, .fd = 4, .generation = 1, .bytes = 9,
+        FEED(&feed, stream_write, CHILD, CHILD, MS(1200 + i), 0, .fd = 4, .generation = 1, .bytes = 9,
              .result = 9);
         FEED(&feed, node_callback, CHILD, CHILD, MS(1200 + i) + US(10), US(20), .async_id = 70);
         FEED(&feed, uv_phase, CHILD, CHILD, MS(1200 + i) + US(20), US(40), .phase = 1);
@@ -136,12 +137,13 @@ static void a_full_pipe_is_named(void **state)
         uint64_t at = MS(1000 * (i + 1));
         begin(&feed, 30, "/pipe", at);
         FEED(&feed, node_async_init, API, API, at + US(10), 0, .async_id = 500 + i, .type = WRITE_TYPE);
-        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 20, .generation = 1, .bytes = 700000,
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 20, .generation = 1, .bytes = 700000,
              .result = 0);
         end_turn(&feed, 30, 900, at - US(50), at + US(100));
         answer(&feed, 30, at + MS(300));
         FEED(&feed, node_callback, API, API, at + MS(300) + US(40), US(80), .async_id = 500 + i);
-        FEED(&feed, uv_io, API, API, at + MS(300) + US(50), US(100), .fd = 20, .generation = 1, .events = 4);
+        FEED(&feed, stream_io, API, API, at + MS(300) + US(50), US(100), .fd = 20, .generation = 1,
+             .events = 4);
     }
     const struct finding *f = find(feed_finish(&feed), FINDING_ipc_blocked);
     assert_non_null(f);
@@ -159,7 +161,8 @@ static void telling_is_not_waiting(void **state)
     for (unsigned i = 1; i < 6; i++) {
         uint64_t at = MS(1000 * i);
         begin(&feed, 30, "/log", at);
-        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9, .result = 9);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9,
+             .result = 9);
         end_turn(&feed, 30, 900, at - US(50), at + US(100));
         answer(&feed, 30, at + MS(200));
         FEED(&feed, node_callback, API, API, at + MS(201), MS(2), .async_id = 7);

@@ -12,7 +12,8 @@ static void begin_in(struct feed *feed, int32_t fd, uint32_t context, const char
 
 static void ask(struct feed *feed, uint32_t context, uint64_t at)
 {
-    FEED(feed, uv_write, API, API, at, 0, .fd = DATABASE, .generation = 1, .bytes = 60, .context = context);
+    FEED(feed, stream_write, API, API, at, 0, .fd = DATABASE, .generation = 1, .bytes = 60,
+         .context = context);
 }
 
 /* The database's answer is read, which the request of fd is answered with; then the other one asks, if at
@@ -23,7 +24,7 @@ static void database_answers(struct feed *feed, int32_t fd, uint32_t next, uint6
     if (next)
         ask(feed, next, at + US(5));
     FEED(feed, node_callback, API, API, at + US(10), US(90), .async_id = 7);
-    FEED(feed, uv_io, API, API, at + US(20), US(110), .fd = DATABASE, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at + US(20), US(110), .fd = DATABASE, .generation = 1, .events = 1);
 }
 
 /* Rounds of two requests: the first holds the connection for 200 ms, from 20 ms before the second begins;

@@ -56,9 +56,9 @@ static void turn_of_150_ms(struct feed *feed, const char *stack, uint64_t lack_m
     off(feed, API, off_ns, back_ns, SONDE_off_reason_blocked, waker);
     FEED(feed, http_response, API, API, at + MS(149) + US(1), 0, .fd = 40, .generation = 1, .status = 200,
          .header_bytes = 10);
-    FEED(feed, uv_write, API, API, at + MS(149) + US(2), 0, .fd = 40, .generation = 1, .bytes = 10);
+    FEED(feed, stream_write, API, API, at + MS(149) + US(2), 0, .fd = 40, .generation = 1, .bytes = 10);
     FEED(feed, node_callback, API, API, at + MS(150), MS(150), .async_id = 5);
-    FEED(feed, uv_io, API, API, at + MS(150) + US(1), MS(150), .fd = 40, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at + MS(150) + US(1), MS(150), .fd = 40, .generation = 1, .events = 1);
     FEED(feed, uv_phase, API, API, at + MS(150) + US(2), MS(150) + US(5), .phase = 4);
     feed_finish(feed);
 }

@@ -25,8 +25,8 @@ static void turns_fill_the_bins_they_lie_in(void **state)
     struct feed feed;
     feed_init(&feed);
     feed_process(&feed, API, 1, "api", US(1));
-    FEED(&feed, uv_io, API, API, MS(10), MS(1), .fd = 5, .generation = 1);
-    FEED(&feed, uv_io, API, API, MS(400), MS(300), .fd = 5, .generation = 1);
+    FEED(&feed, stream_io, API, API, MS(10), MS(1), .fd = 5, .generation = 1);
+    FEED(&feed, stream_io, API, API, MS(400), MS(300), .fd = 5, .generation = 1);
     feed_finish(&feed);
     json_t *loops = analysis_loops_json(feed.analysis);
     const json_t *active = series(loops, "active_ns");
@@ -43,9 +43,9 @@ static void a_turn_at_the_end_of_time_ends(void **state)
     struct feed feed;
     feed_init(&feed);
     feed_process(&feed, API, 1, "api", US(1));
-    FEED(&feed, uv_io, API, API, MS(10), MS(1), .fd = 5, .generation = 1);
-    FEED(&feed, uv_io, API, API, INT64_MAX - 1, MS(300), .fd = 5, .generation = 1);
-    FEED(&feed, uv_io, API, API, UINT64_MAX - 1, INT64_MAX, .fd = 5, .generation = 1);
+    FEED(&feed, stream_io, API, API, MS(10), MS(1), .fd = 5, .generation = 1);
+    FEED(&feed, stream_io, API, API, INT64_MAX - 1, MS(300), .fd = 5, .generation = 1);
+    FEED(&feed, stream_io, API, API, UINT64_MAX - 1, INT64_MAX, .fd = 5, .generation = 1);
     feed_finish(&feed);
     json_t *loops = analysis_loops_json(feed.analysis);
     assert_true(total(series(loops, "turns_count")) >= 2);
@@ -88,7 +88,7 @@ static void queues_are_told_with_their_lengths(void **state)
     FEED(&feed, uv_run, API, POOL, MS(160), MS(50), .request = 2, .kind = 64);
     FEED(&feed, uv_done, API, API, MS(410), 0, .request = 1, .kind = 64);
     FEED(&feed, uv_done, API, API, MS(410), 0, .request = 2, .kind = 64);
-    FEED(&feed, uv_io, API, API, MS(420), MS(1), .fd = 5, .generation = 1);
+    FEED(&feed, stream_io, API, API, MS(420), MS(1), .fd = 5, .generation = 1);
     FEED(&feed, uv_phase, API, API, MS(420), MS(400), .phase = 4);
     feed_finish(&feed);
     json_t *loops = analysis_loops_json(feed.analysis);
@@ -116,7 +116,7 @@ static void bins_double_when_the_trace_grows(void **state)
     feed_init(&feed);
     feed_process(&feed, API, 1, "api", US(1));
     for (unsigned i = 1; i <= 3600; i++)
-        FEED(&feed, uv_io, API, API, MS(1000 * (uint64_t)i), MS(2), .fd = 5, .generation = 1);
+        FEED(&feed, stream_io, API, API, MS(1000 * (uint64_t)i), MS(2), .fd = 5, .generation = 1);
     feed_finish(&feed);
     json_t *loops = analysis_loops_json(feed.analysis);
     assert_int_equal(total(series(loops, "turns_count")), 3600);

@@ -21,13 +21,13 @@ static const struct request *two_commands(struct feed *feed, uint64_t first_sent
     start(feed);
     FEED_TEXT(feed, "/a");
     FEED(feed, http_request, API, API, MS(1) + US(1), 0, .fd = 30, .generation = 1, .method = 1);
-    FEED(feed, uv_write, API, API, MS(1) + US(5), 0, .fd = 7, .generation = 1, .bytes = 14, .messages = 2,
+    FEED(feed, stream_write, API, API, MS(1) + US(5), 0, .fd = 7, .generation = 1, .bytes = 14, .messages = 2,
          .first_message = first_sent, .operation = GET, .wire = SONDE_wire_memcached);
     FEED(feed, node_callback, API, API, MS(1) + US(8), US(8), .async_id = 5);
-    FEED(feed, uv_io, API, API, MS(1) + US(9), US(10), .fd = 30, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, MS(1) + US(9), US(10), .fd = 30, .generation = 1, .events = 1);
     FEED(feed, memcached_command, CACHE, WORKER, MS(2), US(30), .fd = 9, .generation = 1, .name = GET,
          .commands = 2, .keys = 2, .hits = 1, .together = 2, .bytes = 14, .first_number = first_executed);
-    FEED(feed, uv_io, API, API, MS(4), US(100), .fd = 7, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, MS(4), US(100), .fd = 7, .generation = 1, .events = 1);
     feed_finish(feed);
     return feed_kept(feed, "/a");
 }

@@ -67,7 +67,7 @@ static void begin(struct story *s)
  */
 static void publish(struct story *s, uint64_t t, uint64_t number, uint32_t mark, bool arrives)
 {
-    TELL(s, CLIENT, uv_write, t, 0, .fd = 7, .first_message = number, .messages = 1);
+    TELL(s, CLIENT, stream_write, t, 0, .fd = 7, .first_message = number, .messages = 1);
     TELL(s, A, redis_bus_send, t + US(60), 0, .link = 0x100, .bytes = 2400, .type = 4, .mark = mark);
     TELL(s, A, redis_command, t + US(70), US(20), .client_id = 5, .fd = 9, .name = PUBLISH,
          .sequence = number);
@@ -84,9 +84,9 @@ static void publish(struct story *s, uint64_t t, uint64_t number, uint32_t mark,
              .ready = 1);
         TELL(s, B, redis_write_reply, t + US(170), US(8), .client_id = 6, .fd = 10);
     }
-    TELL(s, CLIENT, uv_io, t + US(130), US(10), .fd = 7, .generation = 1, .events = 1);
+    TELL(s, CLIENT, stream_io, t + US(130), US(10), .fd = 7, .generation = 1, .events = 1);
     if (arrives)
-        TELL(s, CLIENT, uv_io, t + US(200), US(10), .fd = 8, .generation = 1, .events = 1);
+        TELL(s, CLIENT, stream_io, t + US(200), US(10), .fd = 8, .generation = 1, .events = 1);
 }
 
 static int message(void *context, const struct netflow_message *m)
@@ -267,7 +267,7 @@ static void a_pipeline(void **state)
 {
     const uint64_t t = MS(10);
     begin(&story);
-    TELL(&story, CLIENT, uv_write, t, 0, .fd = 7, .first_message = 1, .messages = 2);
+    TELL(&story, CLIENT, stream_write, t, 0, .fd = 7, .first_message = 1, .messages = 2);
     TELL(&story, A, redis_command, t + US(60), US(5), .client_id = 5, .fd = 9, .name = PUBLISH,
          .sequence = 1);
     TELL(&story, A, redis_command, t + US(70), US(10), .client_id = 5, .fd = 9, .name = PUBLISH,
@@ -276,7 +276,7 @@ static void a_pipeline(void **state)
     TELL(&story, A, redis_loop_phase, t + US(71), US(31), .phase = SONDE_redis_phase_process_events,
          .ready = 1);
     TELL(&story, A, redis_write_reply, t + US(90), US(5), .client_id = 5, .fd = 9);
-    TELL(&story, CLIENT, uv_io, t + US(130), US(10), .fd = 7, .generation = 1, .events = 1);
+    TELL(&story, CLIENT, stream_io, t + US(130), US(10), .fd = 7, .generation = 1, .events = 1);
     struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
     const struct flow_row *reply = row_of(n, FLOW_REPLY);
     assert_int_equal(reply->count, 2);

@@ -21,14 +21,14 @@ static void request(struct feed *feed, int32_t fd, const char *path, uint64_t at
 
 static void send_command(struct feed *feed, uint64_t number, uint64_t at)
 {
-    FEED(feed, uv_write, API, API, at, 0, .fd = 7, .generation = 1, .bytes = 30, .messages = 1,
+    FEED(feed, stream_write, API, API, at, 0, .fd = 7, .generation = 1, .bytes = 30, .messages = 1,
          .first_message = number);
 }
 
 static void end_turn(struct feed *feed, int32_t fd, uint64_t async_id, uint64_t start_ns, uint64_t end_ns)
 {
     FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = async_id);
-    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
 }
 
 static void executed(struct feed *feed, uint64_t number, uint64_t at)
@@ -140,7 +140,7 @@ static void two_answers_are_ambiguous(void **state)
     /* It answers one of them: that much is certain. */
     FEED(&feed, http_response, API, API, US(155), 0, .fd = 30, .generation = 1, .status = 200,
          .header_bytes = 10);
-    FEED(&feed, uv_write, API, API, US(156), 0, .fd = 30, .generation = 1, .bytes = 10);
+    FEED(&feed, stream_write, API, API, US(156), 0, .fd = 30, .generation = 1, .bytes = 10);
     end_turn(&feed, 7, 300, US(150), US(160));
     feed_finish(&feed);
     const struct analysis_counts *counts = analysis_counts(feed.analysis);
@@ -180,12 +180,12 @@ static void answer_tells_in_hindsight(void **state)
     replied(&feed, US(162));
     FEED(&feed, http_response, API, API, US(175), 0, .fd = 30, .generation = 1, .status = 200,
          .header_bytes = 10);
-    FEED(&feed, uv_write, API, API, US(176), 0, .fd = 30, .generation = 1, .bytes = 10);
+    FEED(&feed, stream_write, API, API, US(176), 0, .fd = 30, .generation = 1, .bytes = 10);
     end_turn(&feed, 7, 300, US(170), US(180));
     FEED(&feed, uv_run, API, API + 1, US(190), US(20), .request = 77, .kind = 64);
     FEED(&feed, http_response, API, API, US(195), 0, .fd = 31, .generation = 1, .status = 200,
          .header_bytes = 10);
-    FEED(&feed, uv_write, API, API, US(196), 0, .fd = 31, .generation = 1, .bytes = 10);
+    FEED(&feed, stream_write, API, API, US(196), 0, .fd = 31, .generation = 1, .bytes = 10);
     FEED(&feed, node_callback, API, API, US(198), US(6), .async_id = 9);
     FEED(&feed, uv_done, API, API, US(199), US(8), .request = 77, .kind = 64);
     feed_finish(&feed);
@@ -268,7 +268,7 @@ static void request_around_a_nested_loop(void **state)
     struct feed feed;
     start(&feed);
     request(&feed, 30, "/sync", MS(10));
-    FEED(&feed, uv_io, API, API, MS(20), US(5), .fd = 44, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(20), US(5), .fd = 44, .generation = 1, .events = 1);
     FEED(&feed, uv_phase, API, API, MS(21), MS(5), .phase = 4);
     send_command(&feed, 1, MS(22));
     end_turn(&feed, 30, 400, MS(9), MS(23));

@@ -20,7 +20,7 @@ static void submit(struct feed *feed, int32_t fd, const char *path, uint64_t key
          .type = kind == KIND_WORK ? PBKDF2 : FSREQ);
     FEED(feed, uv_submit, API, API, at + US(3), 0, .request = key, .kind = kind, .fd = -1);
     FEED(feed, node_callback, API, API, at + US(5), US(5), .async_id = 1000 + (uint64_t)fd);
-    FEED(feed, uv_io, API, API, at + US(6), US(7), .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at + US(6), US(7), .fd = fd, .generation = 1, .events = 1);
 }
 
 static void run(struct feed *feed, int64_t thread, uint64_t key, uint8_t kind, uint64_t start_ns,
@@ -218,7 +218,7 @@ static void synchronous_calls_are_no_pool_work(void **state)
     run(&feed, API, 77, KIND_READ, MS(2), MS(3));
     run(&feed, API, 77, KIND_READ, MS(4), MS(6));
     FEED(&feed, node_callback, API, API, MS(8), MS(8), .async_id = 5);
-    FEED(&feed, uv_io, API, API, MS(9), MS(9), .fd = 30, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(9), MS(9), .fd = 30, .generation = 1, .events = 1);
     feed_finish(&feed);
     const struct vspan *sync = feed_span(feed_kept(&feed, "/sync"), VSPAN_sync);
     assert_non_null(sync);

@@ -35,13 +35,13 @@ static void a_request_waits_for_a_threads_answer(void **state)
     FEED(&feed, http_request, API, API, MS(10), 0, .fd = 30, .generation = 1, .method = 1);
     post(&feed, API, OURS, THEIRS, MS(11));
     FEED(&feed, node_callback, API, API, MS(12), MS(3), .async_id = 900);
-    FEED(&feed, uv_io, API, API, MS(12) + US(1), MS(4), .fd = 30, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(12) + US(1), MS(4), .fd = 30, .generation = 1, .events = 1);
     receive(&feed, WORKER, THEIRS, MS(15));
     post(&feed, WORKER, THEIRS, OURS, MS(35));
     receive(&feed, API, OURS, MS(36));
     FEED(&feed, http_response, API, API, MS(37), 0, .fd = 30, .generation = 1, .status = 200,
          .header_bytes = 100, .content_length = 0);
-    FEED(&feed, uv_write, API, API, MS(37), 0, .fd = 30, .generation = 1, .bytes = 100, .result = 100);
+    FEED(&feed, stream_write, API, API, MS(37), 0, .fd = 30, .generation = 1, .bytes = 100, .result = 100);
     end_turn(&feed, API, OURS, MS(36), MS(38));
     end_turn(&feed, WORKER, THEIRS, MS(15), MS(50));
     json_t *channels = analysis_channels_json(feed.analysis);
@@ -92,7 +92,7 @@ static void a_message_taken_in_the_turn_of_another(void **state)
             FEED(&feed, http_request, API, API, from, 0, .fd = 30 + i, .generation = 1, .method = 1);
             post(&feed, API, OURS, THEIRS, from + MS(1));
             FEED(&feed, node_callback, API, API, from + MS(2), MS(2), .async_id = 900);
-            FEED(&feed, uv_io, API, API, from + MS(2) + US(1), MS(3), .fd = 30 + i, .generation = 1,
+            FEED(&feed, stream_io, API, API, from + MS(2) + US(1), MS(3), .fd = 30 + i, .generation = 1,
                  .events = 1);
             if (!i)
                 receive(&feed, WORKER, THEIRS, from + MS(3));
@@ -104,7 +104,7 @@ static void a_message_taken_in_the_turn_of_another(void **state)
             receive(&feed, API, OURS, from + MS(16));
             FEED(&feed, http_response, API, API, from + MS(17), 0, .fd = 30 + i, .generation = 1,
                  .status = 200, .header_bytes = 100, .content_length = 0);
-            FEED(&feed, uv_write, API, API, from + MS(17), 0, .fd = 30 + i, .generation = 1, .bytes = 100,
+            FEED(&feed, stream_write, API, API, from + MS(17), 0, .fd = 30 + i, .generation = 1, .bytes = 100,
                  .result = 100);
             end_turn(&feed, API, OURS, from + MS(16), from + MS(18));
         }
@@ -134,8 +134,8 @@ static void two_answers_in_one_turn(bool before)
         FEED(&feed, http_request, API, API, MS(1) + MS((uint64_t)i), 0, .fd = 30 + i, .generation = 1,
              .method = 1);
         FEED(&feed, node_callback, API, API, MS(1) + MS((uint64_t)i) + US(20), US(30), .async_id = 900);
-        FEED(&feed, uv_io, API, API, MS(1) + MS((uint64_t)i) + US(30), US(50), .fd = 30 + i, .generation = 1,
-             .events = 1);
+        FEED(&feed, stream_io, API, API, MS(1) + MS((uint64_t)i) + US(30), US(50), .fd = 30 + i,
+             .generation = 1, .events = 1);
     }
     if (before) {
         post(&feed, API, ours[0], theirs[0], MS(10));
@@ -146,7 +146,7 @@ static void two_answers_in_one_turn(bool before)
         receive(&feed, API, ours[0], MS(49));
         FEED(&feed, http_response, API, API, MS(49) + US(500), 0, .fd = 32, .generation = 1, .status = 200,
              .header_bytes = 100, .content_length = 0);
-        FEED(&feed, uv_write, API, API, MS(49) + US(500), 0, .fd = 32, .generation = 1, .bytes = 100,
+        FEED(&feed, stream_write, API, API, MS(49) + US(500), 0, .fd = 32, .generation = 1, .bytes = 100,
              .result = 100);
     }
     post(&feed, API, ours[0], theirs[0], MS(50));

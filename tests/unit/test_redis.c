@@ -22,10 +22,10 @@ static void request_with_commands(struct feed *feed, int32_t request_fd, const c
 {
     FEED_TEXT(feed, path);
     FEED(feed, http_request, API, API, at + US(1), 0, .fd = request_fd, .generation = 1, .method = 1);
-    FEED(feed, uv_write, API, API, at + US(5), 0, .fd = fd, .generation = 1, .bytes = 40, .messages = count,
-         .first_message = first);
+    FEED(feed, stream_write, API, API, at + US(5), 0, .fd = fd, .generation = 1, .bytes = 40,
+         .messages = count, .first_message = first);
     FEED(feed, node_callback, API, API, at + US(8), US(8), .async_id = 1000 + (uint64_t)request_fd);
-    FEED(feed, uv_io, API, API, at + US(9), US(10), .fd = request_fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at + US(9), US(10), .fd = request_fd, .generation = 1, .events = 1);
 }
 
 static void command(struct feed *feed, uint64_t client, uint64_t sequence, uint32_t name, uint64_t end,
@@ -42,7 +42,7 @@ static void reply(struct feed *feed, uint64_t client, uint64_t at)
 
 static void read_back(struct feed *feed, int32_t fd, uint64_t start_ns, uint64_t end_ns)
 {
-    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
 }
 
 static void number_tells_which(void **state)
@@ -82,7 +82,7 @@ static void server_may_be_faster(void **state)
     reply(&feed, CLIENT_ID, MS(1) + US(3));
     FEED_TEXT(&feed, "/a");
     FEED(&feed, http_request, API, API, MS(1) + US(4), 0, .fd = 30, .generation = 1, .method = 1);
-    FEED(&feed, uv_write, API, API, MS(1) + US(5), 0, .fd = 7, .generation = 1, .messages = 1,
+    FEED(&feed, stream_write, API, API, MS(1) + US(5), 0, .fd = 7, .generation = 1, .messages = 1,
          .first_message = 1);
     FEED(&feed, node_callback, API, API, MS(1) + US(8), US(7), .async_id = 5);
     read_back(&feed, 30, MS(1), MS(1) + US(9));
@@ -151,7 +151,7 @@ static void nobodys_command_and_who_queued(void **state)
 {
     struct feed feed;
     start(&feed);
-    FEED(&feed, uv_write, API, API, MS(1), 0, .fd = 7, .generation = 1, .bytes = 40, .messages = 2,
+    FEED(&feed, stream_write, API, API, MS(1), 0, .fd = 7, .generation = 1, .bytes = 40, .messages = 2,
          .first_message = 1);
     request_with_commands(&feed, 31, "/quick", 7, 3, 1, MS(21));
     command(&feed, CLIENT_ID, 1, KEYS, MS(101), MS(99));
@@ -192,16 +192,16 @@ static void fifty_in_flight(void **state)
             snprintf(path, sizeof(path), "/r%u/%u", round, i);
             FEED_TEXT(&feed, path);
             FEED(&feed, http_request, API, API, at, 0, .fd = 100 + (int)i, .generation = round, .method = 1);
-            FEED(&feed, uv_write, API, API, at + US(2), 0, .fd = 7, .generation = round, .bytes = 100 + i,
+            FEED(&feed, stream_write, API, API, at + US(2), 0, .fd = 7, .generation = round, .bytes = 100 + i,
                  .messages = 1, .first_message = i + 1);
             FEED(&feed, node_callback, API, API, at + US(3), US(3), .async_id = round * 1000 + i);
-            FEED(&feed, uv_io, API, API, at + US(4), US(5), .fd = 100 + (int)i, .generation = round,
+            FEED(&feed, stream_io, API, API, at + US(4), US(5), .fd = 100 + (int)i, .generation = round,
                  .events = 1);
         }
         for (uint32_t i = 0; i < 50; i++)
             FEED(&feed, redis_command, REDIS, REDIS, base + MS(10) + US(i), 500, .client_id = round,
                  .sequence = i + 1, .name = GET, .bytes = 90 + i);
-        FEED(&feed, uv_close, API, API, base + MS(50), 0, .fd = 7, .generation = round);
+        FEED(&feed, stream_close, API, API, base + MS(50), 0, .fd = 7, .generation = round);
         FEED(&feed, redis_free_client, REDIS, REDIS, base + MS(51), 0, .client_id = round, .fd = 9);
     }
     feed_finish(&feed);

@@ -111,7 +111,7 @@ static void spans_are_limited(void **state)
     for (uint64_t i = 0; i < 3000; i++)
         FEED(&feed, v8_gc, 10, 10, MS(1) + US(10 + i * 2), US(1), .type = 1);
     FEED(&feed, node_callback, 10, 10, MS(20), MS(20) - US(900), .async_id = 3);
-    FEED(&feed, uv_io, 10, 10, MS(21), MS(21) - US(890), .fd = 5, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, 10, 10, MS(21), MS(21) - US(890), .fd = 5, .generation = 1, .events = 1);
     feed_finish(&feed);
     const struct request *many = feed_kept(&feed, "/many");
     assert_int_equal(many->spans.count, REQUEST_SPANS_MAX);

@@ -72,11 +72,12 @@ static void an_opaque_peer_is_named_by_its_address(void **state)
     for (unsigned i = 0; i < 4; i++) {
         uint64_t at = MS(1000 * (i + 1)), took_ns = i ? MS(150) : MS(1);
         begin(&feed, API, 30, "/db", at);
-        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
         end_turn(&feed, API, 30, at - US(50), at + US(100));
         answer(&feed, API, 30, at + took_ns);
         FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
-        FEED(&feed, uv_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1, .events = 1);
+        FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
+             .events = 1);
     }
     const struct report *report = feed_finish(&feed);
     const struct finding *f = find(report, FINDING_slow_peer);
@@ -140,12 +141,12 @@ static void a_busy_loop_accuses_no_peer(void **state)
         for (unsigned i = 0; i < 4; i++) {
             uint64_t at = MS(1000 * (i + 1)), took_ns = MS(150);
             begin(&feed, API, 30, "/db", at);
-            FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+            FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
             end_turn(&feed, API, 30, at - US(50), at + US(100));
             slept(&feed, API, at + MS(1), at + MS(slept_ms));
             answer(&feed, API, 30, at + took_ns);
             FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
-            FEED(&feed, uv_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
+            FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
                  .events = 1);
         }
         const struct finding *f = find(feed_finish(&feed), FINDING_slow_peer);
@@ -211,14 +212,15 @@ static void lost_packets_accuse_no_peer(void **state)
     for (unsigned i = 0; i < 4; i++) {
         uint64_t at = MS(2000 * (i + 1)), took_ns = i == 3 ? MS(900) : MS(610);
         begin(&feed, API, 30, "/db", at);
-        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
         end_turn(&feed, API, 30, at - US(50), at + US(100));
         resent(&feed, 50001, 3307, at + MS(190)); /* another connection */
         resent(&feed, 50001, 3306, at + MS(200));
         resent(&feed, 50001, 3306, at + MS(600));
         answer(&feed, API, 30, at + took_ns);
         FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
-        FEED(&feed, uv_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1, .events = 1);
+        FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
+             .events = 1);
     }
     const struct report *report = feed_finish(&feed);
     const struct finding *f = find(report, FINDING_tcp_retransmissions),

@@ -63,7 +63,7 @@ static void request_begins(struct feed *feed, const char *path, uint64_t at_ns)
 static void callback_ends(struct feed *feed, uint64_t start_ns, uint64_t end_ns)
 {
     FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = 5);
-    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = 40, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = 40, .generation = 1, .events = 1);
 }
 
 /* A callback that hangs is a finding before it returns, and the same one when it has. */

@@ -28,9 +28,10 @@ static const struct finding *stall(struct feed *feed, const char *const *stacks,
             look(feed, at + US(20), at + MS(20 * (i + 1)), stacks[i]);
         FEED(feed, http_response, API, API, at + MS(199), 0, .fd = 7, .generation = 1, .status = 200,
              .header_bytes = 100, .content_length = 50);
-        FEED(feed, uv_write, API, API, at + MS(199), 0, .fd = 7, .generation = 1, .bytes = 150);
+        FEED(feed, stream_write, API, API, at + MS(199), 0, .fd = 7, .generation = 1, .bytes = 150);
         FEED(feed, node_callback, API, API, at + MS(200), MS(200) - US(20), .async_id = 9);
-        FEED(feed, uv_io, API, API, at + MS(200) + US(10), MS(200), .fd = 7, .generation = 1, .events = 1);
+        FEED(feed, stream_io, API, API, at + MS(200) + US(10), MS(200), .fd = 7, .generation = 1,
+             .events = 1);
         FEED(feed, uv_phase, API, API, at + MS(201), MS(201), .phase = 4);
     }
     feed_finish(feed);

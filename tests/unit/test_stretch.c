@@ -70,7 +70,7 @@ static void request_begins(struct feed *feed, int32_t fd, const char *path, uint
     FEED_TEXT(feed, path);
     FEED(feed, http_request, API, API, at, 0, .fd = fd, .generation = 1, .method = 1);
     FEED(feed, node_callback, API, API, at + US(2), US(3), .async_id = 1000 + (uint64_t)fd);
-    FEED(feed, uv_io, API, API, at + US(3), US(5), .fd = fd, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, at + US(3), US(5), .fd = fd, .generation = 1, .events = 1);
 }
 
 static void stall_begins(struct feed *feed, const char *path, uint64_t start_ns)
@@ -82,7 +82,7 @@ static void stall_begins(struct feed *feed, const char *path, uint64_t start_ns)
 static void stall_ends(struct feed *feed, uint64_t start_ns, uint64_t end_ns)
 {
     FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = 5);
-    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = 99, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = 99, .generation = 1, .events = 1);
 }
 
 static const struct victim *victim(struct feed *feed, const char *path)
@@ -111,16 +111,16 @@ static void victims_lose_what_they_could_have_used(void **state)
     /* /elsewhere waits for a database that answers only later. */
     FEED_TEXT(&feed, "/elsewhere");
     FEED(&feed, http_request, API, API, MS(110), 0, .fd = 42, .generation = 1, .method = 1);
-    FEED(&feed, uv_write, API, API, MS(110) + US(1), 0, .fd = 60, .generation = 1, .bytes = 99);
+    FEED(&feed, stream_write, API, API, MS(110) + US(1), 0, .fd = 60, .generation = 1, .bytes = 99);
     FEED(&feed, node_callback, API, API, MS(110) + US(2), US(3), .async_id = 77);
-    FEED(&feed, uv_io, API, API, MS(110) + US(3), US(5), .fd = 42, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(110) + US(3), US(5), .fd = 42, .generation = 1, .events = 1);
     stall_begins(&feed, "/culprit", MS(200));
     FEED_TEXT(&feed, "/front");
     FEED(&feed, http_request, GATEWAY, GATEWAY, MS(249), 0, .fd = 3, .generation = 1, .method = 1);
     FEED_TEXT(&feed, "/meanwhile");
     FEED(&feed, http_request, GATEWAY, GATEWAY, MS(250), 0, .fd = 7, .generation = 1, .method = 1, .side = 1);
     FEED(&feed, node_callback, GATEWAY, GATEWAY, MS(251), MS(3), .async_id = 1);
-    FEED(&feed, uv_io, GATEWAY, GATEWAY, MS(252), MS(5), .fd = 3, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, GATEWAY, GATEWAY, MS(252), MS(5), .fd = 3, .generation = 1, .events = 1);
     stall_ends(&feed, MS(200), MS(400));
     request_begins(&feed, 50, "/meanwhile", MS(400) + US(100));
     FEED(&feed, uv_phase, API, API, MS(401), MS(300), .phase = 4);

@@ -56,7 +56,7 @@ static void open_spans_end_with_the_trace(void **state)
     FEED_TEXT(&feed, "/stuck");
     FEED(&feed, http_request, API, API, MS(10), 0, .fd = 5, .generation = 1, .method = 1);
     FEED(&feed, open_span, 1, 1, MS(1500), 0, .since_ns = MS(9), .pid = API, .tid = API, .depth = 1,
-         .event = SONDE_EVENT_uv_io, .argument = 5, .final = 1);
+         .event = SONDE_EVENT_stream_io, .argument = 5, .final = 1);
     FEED(&feed, open_span, 1, 1, MS(1500), 0, .since_ns = MS(10) - US(1), .pid = API, .tid = API, .depth = 2,
          .event = SONDE_EVENT_node_callback, .argument = 7, .final = 1);
     FEED(&feed, open_span, 1, 1, MS(1500), 0, .since_ns = MS(8), .pid = API, .tid = API, .depth = 0,

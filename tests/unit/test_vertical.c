@@ -15,11 +15,11 @@ static void feed_file_request(struct feed *feed)
     FEED(feed, node_async_init, API, API, MS(1) + US(10), 0, .async_id = 50, .type = 1);
     FEED(feed, uv_submit, API, API, MS(1) + US(11), 0, .request = 1, .kind = 3);
     FEED(feed, node_callback, API, API, MS(1) + US(100), US(101), .async_id = 40);
-    FEED(feed, uv_io, API, API, MS(1) + US(110), US(115), .fd = 30, .generation = 1, .events = 1);
+    FEED(feed, stream_io, API, API, MS(1) + US(110), US(115), .fd = 30, .generation = 1, .events = 1);
     FEED(feed, uv_run, API, POOL_THREAD, MS(6), MS(1), .request = 1, .kind = 3);
     FEED(feed, http_response, API, API, MS(7) + US(50), 0, .fd = 30, .generation = 1, .status = 200,
          .header_bytes = 10);
-    FEED(feed, uv_write, API, API, MS(7) + US(51), 0, .fd = 30, .generation = 1, .bytes = 10);
+    FEED(feed, stream_write, API, API, MS(7) + US(51), 0, .fd = 30, .generation = 1, .bytes = 10);
     FEED(feed, node_callback, API, API, MS(7) + US(60), US(60), .async_id = 50);
     FEED(feed, uv_done, API, API, MS(7) + US(61), US(61), .request = 1, .kind = 3);
     feed_finish(feed);

@@ -26,7 +26,7 @@ struct bytes {
 #define BYTES(literal) ((struct bytes){literal, sizeof(literal) - 1})
 
 /* What is told of one write of these bytes, in three buffers; names that come with it are noted. */
-static struct record_uv_write send(int handle, struct bytes bytes)
+static struct record_stream_write send(int handle, struct bytes bytes)
 {
     size_t third = bytes.length / 3;
     const struct buffer buffers[] = {
@@ -39,16 +39,16 @@ static struct record_uv_write send(int handle, struct bytes bytes)
             free((void *)(uintptr_t)names[name->id % 256]);
             names[name->id % 256] = strndup((const char *)(name + 1), name->text_length);
         }
-        if ((r->meta & 0xff) == SONDE_EVENT_uv_write)
-            return *(const struct record_uv_write *)payload;
+        if ((r->meta & 0xff) == SONDE_EVENT_stream_write)
+            return *(const struct record_stream_write *)payload;
     }
     fail_msg("no write was recorded");
-    return (struct record_uv_write){0};
+    return (struct record_stream_write){0};
 }
 
 static void expect(int handle, struct bytes bytes, uint8_t wire, uint32_t messages, const char *name)
 {
-    struct record_uv_write w = send(handle, bytes);
+    struct record_stream_write w = send(handle, bytes);
     assert_int_equal(w.messages, messages);
     if (messages)
         assert_int_equal(w.wire, wire);

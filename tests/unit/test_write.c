@@ -33,16 +33,16 @@ static void send_text(int handle, const char *text, size_t length)
     write_seen(thread, 3, (uint64_t)handle, buffers, 3, length, (int64_t)length, ticks());
 }
 
-static const struct record_uv_write *sent(int handle, const char *text)
+static const struct record_stream_write *sent(int handle, const char *text)
 {
     send_text(handle, text, strlen(text));
-    return expect_record(thread, SONDE_EVENT_uv_write);
+    return expect_record(thread, SONDE_EVENT_stream_write);
 }
 
 static void commands_are_counted(void **state)
 {
     int c = new_connection();
-    const struct record_uv_write *w = sent(c, "*2\r\n$3\r\nGET\r\n$3\r\n*1\r\r\n");
+    const struct record_stream_write *w = sent(c, "*2\r\n$3\r\nGET\r\n$3\r\n*1\r\r\n");
     assert_int_equal(w->messages, 1);
     assert_int_equal(w->first_message, 1);
     w = sent(c, "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n");
@@ -68,9 +68,10 @@ static void commands_are_counted_however_cut(void **state)
         int c = new_connection();
         send_text(c, PIPELINE, cut);
         uint32_t count =
-            ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->messages;
+            ((const struct record_stream_write *)expect_record(thread, SONDE_EVENT_stream_write))->messages;
         send_text(c, PIPELINE + cut, length - cut);
-        count += ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->messages;
+        count +=
+            ((const struct record_stream_write *)expect_record(thread, SONDE_EVENT_stream_write))->messages;
         assert_int_equal(count, 3);
     }
 }
@@ -84,20 +85,20 @@ static void what_is_sent_has_a_context(void **state)
     assert_int_equal(asked_for, 3);
     static const char GET[] = "GET / HTTP/1.1\r\n\r\n";
     send_text(new_connection(), GET, 0);
-    expect_record(thread, SONDE_EVENT_uv_write);
+    expect_record(thread, SONDE_EVENT_stream_write);
     const struct buffer one = {GET, sizeof(GET) - 1};
     write_seen(thread, 3, (uint64_t)new_connection(), &one, 1, one.length, (int64_t)one.length, ticks());
     assert_int_equal(
         ((const struct record_http_request *)expect_record(thread, SONDE_EVENT_http_request))->context, 77);
-    expect_record(thread, SONDE_EVENT_uv_write);
+    expect_record(thread, SONDE_EVENT_stream_write);
     asked_for = -1;
     static const char ANSWER[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     const struct buffer answer = {ANSWER, sizeof(ANSWER) - 1};
     write_seen(thread, 3, (uint64_t)new_connection(), &answer, 1, answer.length, (int64_t)answer.length,
                ticks());
     expect_record(thread, SONDE_EVENT_http_response);
-    assert_int_equal(((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->context,
-                     0);
+    assert_int_equal(
+        ((const struct record_stream_write *)expect_record(thread, SONDE_EVENT_stream_write))->context, 0);
     assert_int_equal(asked_for, -1);
     context_now = 0;
 }
@@ -130,11 +131,11 @@ static void responses_are_recognised(void **state)
     r = expect_record(thread, SONDE_EVENT_http_response);
     assert_int_equal(r->content_length, -1);
     assert_int_equal(
-        ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->last_chunk, 0);
+        ((const struct record_stream_write *)expect_record(thread, SONDE_EVENT_stream_write))->last_chunk, 0);
     const struct buffer end[] = {{"0\r\n", 3}, {"\r\n", 2}};
     write_seen(thread, 3, (uint64_t)c, end, 2, 5, 5, ticks());
     assert_int_equal(
-        ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->last_chunk, 1);
+        ((const struct record_stream_write *)expect_record(thread, SONDE_EVENT_stream_write))->last_chunk, 1);
 }
 
 static void requests_leave_their_query_behind(void **state)
@@ -157,7 +158,7 @@ static void a_reused_descriptor_is_a_new_generation(void **state)
 {
     int a = new_connection(), b = new_connection();
     uint32_t first = sent(a, "*1\r\n$4\r\nPING\r\n")->generation;
-    const struct record_uv_write *w = sent(b, "*1\r\n$4\r\nPING\r\n");
+    const struct record_stream_write *w = sent(b, "*1\r\n$4\r\nPING\r\n");
     assert_int_equal(w->generation, first + 1);
     assert_int_equal(w->first_message, 1);
 }

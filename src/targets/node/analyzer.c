@@ -10,7 +10,7 @@ static const struct event_reading EVENTS[] = {
     {SONDE_EVENT_process_memory, gc_memory}, {SONDE_EVENT_port_receive, port_received},
     {SONDE_EVENT_port_post, port_posted},    {SONDE_EVENT_node_async_init, turn_event},
     {SONDE_EVENT_node_callback, turn_event}, {SONDE_EVENT_uv_done, turn_event},
-    {SONDE_EVENT_uv_phase, turn_event},      {SONDE_EVENT_uv_io, turn_event},
+    {SONDE_EVENT_uv_phase, turn_event},      {SONDE_EVENT_stream_io, turn_event},
     {SONDE_EVENT_port_turn, turn_event},     {SONDE_EVENT_v8_gc, turn_event},
     {SONDE_EVENT_v8_encode, turn_event},     {SONDE_EVENT_v8_regexp, turn_event},
     {SONDE_EVENT_js_measure, turn_event},    {SONDE_EVENT_js_function, turn_event},

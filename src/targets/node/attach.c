@@ -132,8 +132,8 @@ static const struct silent_rule SILENT[] = {
     {SONDE_EVENT_uv_submit, 100, SONDE_EVENT_uv_run, "uv_fs_work"},
     {SONDE_EVENT_uv_submit, 100, SONDE_EVENT_uv_done, "uv_fs_done"},
     {SONDE_EVENT_uv_done, 100, SONDE_EVENT_uv_submit, "uv_submit"},
-    {SONDE_EVENT_uv_io, 500, SONDE_EVENT_uv_phase, "uv_poll"},
-    {SONDE_EVENT_uv_io, 500, SONDE_EVENT_node_callback, "node_scope_close"},
+    {SONDE_EVENT_stream_io, 500, SONDE_EVENT_uv_phase, "uv_poll"},
+    {SONDE_EVENT_stream_io, 500, SONDE_EVENT_node_callback, "node_scope_close"},
     {SONDE_EVENT_node_callback, 500, SONDE_EVENT_uv_phase, "uv_poll"},
 };
 

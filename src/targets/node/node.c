@@ -541,7 +541,7 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
     case SONDE_EVENT_uv_submit:
         read_submit(t, item, c);
         break;
-    case SONDE_EVENT_uv_write:
+    case SONDE_EVENT_stream_write:
         if (item->small == ITEM_IPC)
             read_ipc_write(t, item, c);
         else
@@ -594,7 +594,7 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
     case SONDE_EVENT_uv_run:
         read_runtime_span(t, item, c);
         break;
-    case SONDE_EVENT_uv_io:
+    case SONDE_EVENT_stream_io:
         read_io(t, item);
         break;
     case SONDE_EVENT_uv_done:

@@ -329,13 +329,13 @@ HOT_HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
     self->stream_generation = generation;
     self->read_parser = 0;
     uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_uv_io, (uint64_t)fd, 0);
+    uint64_t start = span_open(self, SONDE_EVENT_stream_io, (uint64_t)fd, 0);
     sonde_orig_uv_io(loop, watcher, events);
     if (!span_close(self, depth))
         return;
     self->stream_fd = outer_fd;
     self->stream_generation = outer_generation;
-    RECORD_OWN(self, uv_io, start, ticks(), .generation = generation, .fd = fd, .events = events);
+    RECORD_OWN(self, stream_io, start, ticks(), .generation = generation, .fd = fd, .events = events);
 }
 
 static uint64_t total(const struct buffer *buffers, unsigned count)
@@ -407,7 +407,7 @@ HOOK(void, uv_close, void *handle, void *callback)
         int fd = stream_fd(handle);
         struct descriptor *d = fd >= 0 ? descriptor_use(self, fd, (uintptr_t)handle) : NULL;
         if (d) {
-            RECORD(self, uv_close, 0, ticks(), .handle = (uintptr_t)handle, .generation = d->generation,
+            RECORD(self, stream_close, 0, ticks(), .handle = (uintptr_t)handle, .generation = d->generation,
                    .fd = fd);
             descriptor_close(fd, (uintptr_t)handle);
         }

@@ -208,7 +208,7 @@ static void stop(void *self)
 static const uint16_t WANTED[] = {SONDE_EVENT_uv_submit,
                                   SONDE_EVENT_uv_run,
                                   SONDE_EVENT_uv_done,
-                                  SONDE_EVENT_uv_io,
+                                  SONDE_EVENT_stream_io,
                                   SONDE_EVENT_port_turn,
                                   SONDE_EVENT_uv_phase,
                                   0};

@@ -24,7 +24,7 @@ static bool pipelines(const struct turn *t, const struct item *item, const struc
     foreach_child(t, item, i)
     {
         const struct item *child = item_at(t, i);
-        if (child->event != SONDE_EVENT_uv_write) {
+        if (child->event != SONDE_EVENT_stream_write) {
             if (pipelines(t, child, c, one))
                 return true;
         } else if (child->context > CONTEXT_NONE &&

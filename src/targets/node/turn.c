@@ -92,10 +92,10 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
     case SONDE_EVENT_uv_phase:
         item->small = (uint8_t)U(e, uv_phase_phase);
         break;
-    case SONDE_EVENT_uv_io:
-        item->fd = (int32_t)I(e, uv_io_fd);
-        item->generation = (uint32_t)U(e, uv_io_generation);
-        item->count = (uint32_t)U(e, uv_io_events);
+    case SONDE_EVENT_stream_io:
+        item->fd = (int32_t)I(e, stream_io_fd);
+        item->generation = (uint32_t)U(e, stream_io_generation);
+        item->count = (uint32_t)U(e, stream_io_events);
         break;
     case SONDE_EVENT_v8_gc:
         item->small = (uint8_t)U(e, v8_gc_type);
@@ -146,9 +146,9 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
         return;
     node_thread(thread)->runs_loop = 1;
     fill_item(a, thread, item, e);
-    if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
+    if (e->id == SONDE_EVENT_stream_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
         loop_callback(a, thread, e->time_ns);
-    if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
+    if (e->id == SONDE_EVENT_stream_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
         read_roots(a, thread, SONDE_uv_phase_poll);
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
         read_roots(a, thread, PHASE_UNKNOWN);
@@ -231,7 +231,7 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns)
         qsort(open.at, open.count, sizeof(*open.at), deepest_first);
     bool turn = false;
     array_foreach (&open, span) {
-        if (span->event != SONDE_EVENT_node_callback && span->event != SONDE_EVENT_uv_io &&
+        if (span->event != SONDE_EVENT_node_callback && span->event != SONDE_EVENT_stream_io &&
             span->event != SONDE_EVENT_uv_done)
             continue;
         struct item *item =
@@ -241,7 +241,7 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns)
         turn = true;
         if (span->event == SONDE_EVENT_uv_done)
             take_done(thread, item, span->argument);
-        else if (span->event == SONDE_EVENT_uv_io)
+        else if (span->event == SONDE_EVENT_stream_io)
             item->fd = (int32_t)span->argument, item->generation = UINT32_MAX;
         else
             item->id = span->argument;

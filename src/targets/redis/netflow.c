@@ -424,8 +424,8 @@ static const uint16_t WANTED[] = {SONDE_EVENT_process_start,
                                   SONDE_EVENT_redis_bus_packet,
                                   SONDE_EVENT_redis_bus_read,
                                   SONDE_EVENT_redis_message,
-                                  SONDE_EVENT_uv_write,
-                                  SONDE_EVENT_uv_io,
+                                  SONDE_EVENT_stream_write,
+                                  SONDE_EVENT_stream_io,
                                   SONDE_EVENT_tcp_retransmit,
                                   0};
 
@@ -491,10 +491,10 @@ static int pass_event(void *self, const struct event *e)
             array_add(&process->told, (struct flow_told){U(e, redis_message_client_id), (int64_t)e->time_ns,
                                                          (int32_t)I(e, redis_message_fd)}) < 0;
         break;
-    case SONDE_EVENT_uv_write:
+    case SONDE_EVENT_stream_write:
         r = flow_write_event(n, process, e);
         break;
-    case SONDE_EVENT_uv_io:
+    case SONDE_EVENT_stream_io:
         r = flow_readable_event(n, process, e);
         break;
     }

@@ -155,9 +155,9 @@ void flow_resent_event(struct netflow *n, const struct event *e)
 
 int flow_write_event(struct netflow *n, struct flow_process *process, const struct event *e)
 {
-    struct flow_end *end = flow_end_of(process, I(e, uv_write_fd));
-    uint64_t first = U(e, uv_write_first_message), messages = U(e, uv_write_messages);
-    if (!end || !first || U(e, uv_write_wire) != SONDE_wire_resp || !flow_both(end) ||
+    struct flow_end *end = flow_end_of(process, I(e, stream_write_fd));
+    uint64_t first = U(e, stream_write_first_message), messages = U(e, stream_write_messages);
+    if (!end || !first || U(e, stream_write_wire) != SONDE_wire_resp || !flow_both(end) ||
         messages > FLOW_QUEUED_MAX)
         return 0;
     for (uint64_t i = 0; i < messages && queue_count(&end->calls) < FLOW_QUEUED_MAX; i++)
@@ -184,9 +184,9 @@ static void answered(struct flow_end *end, int64_t start)
 
 int flow_readable_event(struct netflow *n, struct flow_process *process, const struct event *e)
 {
-    struct flow_end *end = flow_end_of(process, I(e, uv_io_fd));
+    struct flow_end *end = flow_end_of(process, I(e, stream_io_fd));
     int64_t start = (int64_t)(e->time_ns - e->values[FIELD_DURATION].u);
-    if (!end || !(U(e, uv_io_events) & POLLIN_BIT) || !flow_both(end))
+    if (!end || !(U(e, stream_io_events) & POLLIN_BIT) || !flow_both(end))
         return 0;
     while (queue_count(&end->readable) >= FLOW_QUEUED_MAX)
         queue_pop(&end->readable);
