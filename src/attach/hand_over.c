@@ -91,7 +91,7 @@ int hand_over_send(int socket, const void *message, size_t size, int fd)
 
 /* ---- theirs ---- */
 
-/* What calls in the process read and write, in memory that it maps for them. */
+/* What calls in the process read and write, on the main thread's stack, at the same place each time. */
 struct letter {
     int32_t sockets[2];
     struct msghdr envelope;
@@ -103,21 +103,19 @@ struct letter {
     } control;
 };
 
+/* letter (may be NULL): as it is before the call, and after it. */
 static int call(struct hold *hold, const struct hand_over_calls *calls, const uint64_t *arguments, int count,
-                int64_t *ret_result, struct problem *problem)
+                struct letter *letter, int64_t *ret_result, struct problem *problem)
 {
     uint64_t result;
-    int r = hold_call(hold, calls->system_call, arguments, count, NULL, 0, &result, problem);
+    int r = hold_call(hold, calls->system_call, arguments, count, letter, letter ? sizeof(*letter) : 0,
+                      &result, problem);
+    ssize_t n = r < 0 || !letter ? 0 : pread(hold->memory, letter, sizeof(*letter), (off_t)hold->data);
+    if (r >= 0 && letter && n != (ssize_t)sizeof(*letter))
+        r = n < 0 ? -errno : -EFAULT;
     if (r >= 0)
         *ret_result = (int64_t)result;
     return r;
-}
-
-static int transfer(struct hold *hold, uint64_t at, void *bytes, size_t size, bool write)
-{
-    ssize_t n =
-        write ? pwrite(hold->memory, bytes, size, (off_t)at) : pread(hold->memory, bytes, size, (off_t)at);
-    return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
 int hand_over_close(struct hold *hold, const struct hand_over_calls *calls, int theirs,
@@ -125,13 +123,14 @@ int hand_over_close(struct hold *hold, const struct hand_over_calls *calls, int 
 {
     const uint64_t close_it[] = {SYS_close, (uint64_t)theirs};
     int64_t ignored;
-    return call(hold, calls, close_it, ARRAY_SIZE(close_it), &ignored, problem);
+    return call(hold, calls, close_it, ARRAY_SIZE(close_it), NULL, &ignored, problem);
 }
 
 /* The receiving end takes the message in; where its parts are in the process is known only now. */
-static int receive_there(struct hold *hold, const struct hand_over_calls *calls, uint64_t at,
-                         struct letter *letter, int *ret_theirs, struct problem *problem)
+static int receive_there(struct hold *hold, const struct hand_over_calls *calls, struct letter *letter,
+                         int *ret_theirs, struct problem *problem)
 {
+    const uint64_t at = hold->data;
     letter->data = (struct iovec){(void *)(uintptr_t)(at + offsetof(struct letter, byte)), 1};
     letter->envelope =
         (struct msghdr){.msg_iov = (void *)(uintptr_t)(at + offsetof(struct letter, data)),
@@ -141,11 +140,7 @@ static int receive_there(struct hold *hold, const struct hand_over_calls *calls,
     const uint64_t receive[] = {SYS_recvmsg, (uint64_t)letter->sockets[1],
                                 at + offsetof(struct letter, envelope), MSG_CMSG_CLOEXEC | MSG_DONTWAIT};
     int64_t received = 0;
-    int r = transfer(hold, at, letter, sizeof(*letter), true);
-    if (r >= 0)
-        r = call(hold, calls, receive, ARRAY_SIZE(receive), &received, problem);
-    if (r >= 0)
-        r = transfer(hold, at, letter, sizeof(*letter), false);
+    int r = call(hold, calls, receive, ARRAY_SIZE(receive), letter, &received, problem);
     if (r < 0)
         return r;
     if (received != 1 || letter->control.header.cmsg_type != SCM_RIGHTS)
@@ -159,52 +154,29 @@ static int receive_there(struct hold *hold, const struct hand_over_calls *calls,
     return 0;
 }
 
-static int send_there(struct hold *hold, const struct hand_over_calls *calls, uint64_t at, int fd,
-                      int *ret_theirs, struct problem *problem)
+int hand_over_into(struct hold *hold, const struct hand_over_calls *calls, int fd, int *ret_theirs,
+                   struct problem *problem)
 {
     struct letter letter = {0};
-    const uint64_t make[] = {SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, at};
+    const uint64_t make[] = {SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, HOLD_DATA};
+    _Static_assert(offsetof(struct letter, sockets) == 0, "what is made is written there");
     _cleanup_(file_closep) int socket = -1;
     int64_t made = -1;
-    int r = call(hold, calls, make, ARRAY_SIZE(make), &made, problem);
+    int r = call(hold, calls, make, ARRAY_SIZE(make), &letter, &made, problem);
     if (r < 0)
         return r;
     if (made != 0)
         return problem_set(
             problem, -EPERM,
             "process %d may not make sockets (a system call filter, or its limit of open files?)", hold->pid);
-    r = transfer(hold, at, letter.sockets, sizeof(letter.sockets), false);
-    if (r < 0)
-        return r;
     r = hand_over_socket(hold->proc, letter.sockets[0], &socket, problem);
     if (r >= 0)
         r = hand_over_send(socket, "", 1, fd);
     if (r >= 0)
-        r = receive_there(hold, calls, at, &letter, ret_theirs, problem);
+        r = receive_there(hold, calls, &letter, ret_theirs, problem);
     for (int i = 0; i < 2 && r != -ESRCH; i++) {
         int closed = hand_over_close(hold, calls, letter.sockets[i], r < 0 ? NULL : problem);
         r = r < 0 ? r : closed;
     }
     return r;
-}
-
-int hand_over_into(struct hold *hold, const struct hand_over_calls *calls, int fd, int *ret_theirs,
-                   struct problem *problem)
-{
-    const uint64_t map[] = {
-        0, sizeof(struct letter), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
-    uint64_t at;
-    int r = hold_call(hold, calls->map, map, ARRAY_SIZE(map), NULL, 0, &at, problem);
-    if (r < 0)
-        return r;
-    if ((int64_t)at < 0 && (int64_t)at > -4096)
-        return problem_set(problem, -ENOMEM, "process %d gets no memory", hold->pid);
-    r = send_there(hold, calls, at, fd, ret_theirs, problem);
-    if (r == -ESRCH)
-        return r;
-    const uint64_t unmap[] = {at, sizeof(struct letter)};
-    uint64_t ignored;
-    int unmapped =
-        hold_call(hold, calls->unmap, unmap, ARRAY_SIZE(unmap), NULL, 0, &ignored, r < 0 ? NULL : problem);
-    return r < 0 ? r : unmapped;
 }

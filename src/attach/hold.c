@@ -429,12 +429,13 @@ int hold_main(const struct proc *proc, const struct modules *modules, int memory
     int status = 0, r = call_find_restorer(modules, memory, &restorer, problem);
     if (r < 0)
         return r;
+    bool may_signal = proc_status_number(proc, "Seccomp") == 0;
     r = begin_one(proc, &hold, &status, problem);
     if (r < 0)
         return r;
     hold.memory = memory;
     hold.restorer = restorer;
-    hold.may_signal = proc_status_number(proc, "Seccomp") == 0;
+    hold.may_signal = may_signal;
     if (stop_is_group(status))
         r = -EBUSY;
     else if (!call_restorer_stands(memory, restorer))

@@ -28,7 +28,9 @@ struct hold {
     int memory;        /* its /proc/PID/mem, not ours to close; for calls */
     uint64_t restorer; /* where calls return to (call.h); 0: none can be made */
     uint64_t stub;     /* the same, and keeps their result: copied from call_stub; 0: there is none */
-    bool may_signal;   /* it has no system call filter that might forbid a stub to send itself a signal */
+    uint64_t
+        data; /* where the data of the last call is: the next call's, of as many bytes, will be there too */
+    bool may_signal; /* it has no system call filter that might forbid a stub to send itself a signal */
     ARRAY(struct hold_thread) threads; /* the main thread first */
     uint64_t since_ns;                 /* when the first was about to be stopped */
 };

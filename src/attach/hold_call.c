@@ -242,7 +242,7 @@ static int prepare(struct call *call, uint64_t function, const uint64_t *argumen
     if (r < 0)
         return r;
     struct user_regs_struct regs = call->state.regs;
-    uint64_t at = (regs.rsp - STACK_GAP - size) & ~63ull;
+    uint64_t at = call->hold->data = (regs.rsp - STACK_GAP - size) & ~63ull;
     unsigned long long *const places[] = {&regs.rdi, &regs.rsi, &regs.rdx, &regs.rcx, &regs.r8, &regs.r9};
     for (int i = 0; i < count; i++)
         *places[i] = arguments[i] == HOLD_DATA ? at : arguments[i];

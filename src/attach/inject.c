@@ -132,6 +132,14 @@ static int seal_file(const char *path, int *ret_fd)
     return r;
 }
 
+static bool sees_proc(const struct proc *proc)
+{
+    struct statfs fs;
+    _cleanup_(file_closep) int root = process_root_open(proc);
+    _cleanup_(file_closep) int place = root < 0 ? root : process_folder_open(root, "/proc");
+    return place >= 0 && fstatfs(place, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
 int injector_init(const struct target *target, const char *probe_path, struct injector *ret_injector,
                   struct problem *problem)
 {
@@ -141,7 +149,8 @@ int injector_init(const struct target *target, const char *probe_path, struct in
         .error_function = library->error,
         .calls = {.system_call = library->system_call, .map = library->map, .unmap = library->unmap},
         .probe = -1,
-        .loaded = loaded_probes_count(&target->modules)};
+        .loaded = loaded_probes_count(&target->modules),
+        .sees_proc = sees_proc(target->proc)};
     char path[PATH_MAX];
     if (!library->open || !library->system_call || !library->map || !library->unmap) {
         problem_set(problem, -ENOTSUP,
@@ -275,14 +284,6 @@ static int load_file(struct hold *hold, const struct injector *injector, struct 
     return no_folder(hold->pid, problem);
 }
 
-static bool sees_proc(const struct proc *proc)
-{
-    struct statfs fs;
-    _cleanup_(file_closep) int root = process_root_open(proc);
-    _cleanup_(file_closep) int place = root < 0 ? root : process_folder_open(root, "/proc");
-    return place >= 0 && fstatfs(place, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
-}
-
 int inject_check(const struct target *target, const char *probe_path, struct problem *problem)
 {
     struct injector injector;
@@ -290,7 +291,7 @@ int inject_check(const struct target *target, const char *probe_path, struct pro
     if (r < 0)
         return r;
     injector_done(&injector);
-    bool somewhere = sees_proc(target->proc);
+    bool somewhere = injector.sees_proc;
     _cleanup_(file_closep) int root = process_root_open(target->proc);
     for (size_t i = 0; i < ARRAY_SIZE(FOLDERS) && root >= 0 && !somewhere; i++) {
         _cleanup_(file_closep) int folder = open_folder(root, FOLDERS[i]);
@@ -333,7 +334,7 @@ int inject_load(struct hold *hold, const struct injector *injector, struct probl
     int r = make_stub(hold, injector, problem);
     if (r < 0)
         return r;
-    r = sees_proc(hold->proc) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
+    r = injector->sees_proc ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
     int dropped = hold->threads.count ? drop_stub(hold, injector, r < 0 ? NULL : problem) : 0;
     return r < 0 ? r : dropped;
 }

@@ -30,7 +30,8 @@ struct injector {
     uint64_t open_function, error_function;
     struct hand_over_calls calls;
     int probe;
-    size_t loaded; /* probes that the process had (loaded_probes_count()) */
+    size_t loaded;  /* probes that the process had (loaded_probes_count()) */
+    bool sees_proc; /* a path in /proc leads to what it has been handed */
 };
 
 /* Reads the probe for this process. Release with injector_done(). -ENOTSUP when the process has no loader (it
