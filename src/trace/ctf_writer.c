@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/owner.h"
@@ -26,8 +27,17 @@ enum {
     METADATA_MAX = 1 << 20,
 };
 
+/* A stream's file. */
+struct file {
+    uint32_t pid, tid, number; /* its name */
+    uint64_t bytes, discarded, last_ns;
+};
+
 struct ctf_writer {
     char *folder;
+    /* Files of streams that have ended, in the order in which they did: a server that forks has thousands of
+     * threads that do not live for long, and a reader opens all files. */
+    ARRAY(struct file) left;
     uint8_t uuid[16];
     uint32_t stream_count;
     struct ctf_totals totals;
@@ -39,10 +49,9 @@ struct ctf_writer {
 struct ctf_stream {
     struct ctf_writer *writer;
     int fd;
-    uint32_t pid, tid, number;
-    uint64_t file_bytes;
-    uint64_t discarded;
-    uint64_t first_ns, last_ns;
+    uint32_t pid, tid;
+    struct file file;
+    uint64_t first_ns;
     uint64_t packet_events;
     size_t used; /* bytes of packet, PACKET_START when empty */
     uint8_t packet[PACKET_BYTES + EVENT_BYTES_MAX];
@@ -267,6 +276,7 @@ void ctf_writer_free(struct ctf_writer *writer)
 {
     if (!writer)
         return;
+    array_done(&writer->left);
     free(writer->folder);
     free(writer);
 }
@@ -293,7 +303,7 @@ int ctf_stream_open(struct ctf_writer *writer, uint32_t pid, uint32_t tid, struc
     stream->fd = -1;
     stream->pid = pid;
     stream->tid = tid;
-    stream->number = writer->stream_count++;
+    stream->file = (struct file){.pid = pid, .tid = tid, .number = writer->stream_count++};
     stream->used = PACKET_START;
     *ret_stream = stream;
     return 0;
@@ -313,18 +323,18 @@ void ctf_stream_write(struct ctf_stream *stream, enum sonde_event_id id, uint64_
     const struct event_description *d = &event_catalogue[id];
     /* A name is made when it is first needed: what needs it happened before, and its thread may have been off
      * its CPU in between. It gives way, by less than a live reader waits for what comes late. */
-    if (id == SONDE_EVENT_probe_name && stream->last_ns && end_ns > stream->last_ns)
-        end_ns = MAX(stream->last_ns, end_ns - MIN(end_ns, NAME_EARLIER_NS));
-    if (end_ns < stream->last_ns) {
-        uint64_t late = stream->last_ns - end_ns;
+    if (id == SONDE_EVENT_probe_name && stream->file.last_ns && end_ns > stream->file.last_ns)
+        end_ns = MAX(stream->file.last_ns, end_ns - MIN(end_ns, NAME_EARLIER_NS));
+    if (end_ns < stream->file.last_ns) {
+        uint64_t late = stream->file.last_ns - end_ns;
         stream->writer->totals.late_ns_worst = MAX(stream->writer->totals.late_ns_worst, late);
-        end_ns = stream->last_ns;
+        end_ns = stream->file.last_ns;
     }
     if (stream->used >= PACKET_BYTES)
         (void)ctf_stream_flush(stream);
     if (stream->used == PACKET_START)
         stream->first_ns = end_ns;
-    stream->last_ns = end_ns;
+    stream->file.last_ns = end_ns;
 
     uint16_t number = (uint16_t)id;
     uint8_t *at = stream->packet + stream->used, *limit = stream->packet + sizeof(stream->packet);
@@ -352,17 +362,46 @@ void ctf_stream_write(struct ctf_stream *stream, enum sonde_event_id id, uint64_
 
 void ctf_stream_discarded(struct ctf_stream *stream, uint64_t count)
 {
-    stream->discarded += count;
+    stream->file.discarded += count;
+}
+
+static int open_named(const struct ctf_stream *stream, const struct file *file, int flags)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/ctf/%u-%u-%u", stream->writer->folder, file->pid, file->tid,
+             file->number);
+    return owner_open(path, flags);
+}
+
+/* Goes on in the file of a stream that has ended, the one that did so first, if that was before. False: there
+ * is none, and it gets a new one. */
+static bool open_left(struct ctf_stream *stream)
+{
+    struct ctf_writer *writer = stream->writer;
+    if (!writer->left.count || writer->left.at[0].last_ns > stream->first_ns)
+        return false;
+    struct file file = writer->left.at[0];
+    memmove(writer->left.at, writer->left.at + 1, --writer->left.count * sizeof(*writer->left.at));
+    int fd = open_named(stream, &file, O_WRONLY | O_NOFOLLOW);
+    if (fd < 0 || lseek(fd, 0, SEEK_END) != (off_t)file.bytes) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    file.discarded += stream->file.discarded;
+    file.last_ns = stream->file.last_ns;
+    stream->file = file;
+    stream->fd = fd;
+    return true;
 }
 
 static int open_file(struct ctf_stream *stream)
 {
-    char path[PATH_MAX];
+    if (open_left(stream))
+        return 0;
     do { /* others may have joined before */
-        snprintf(path, sizeof(path), "%s/ctf/%u-%u-%u", stream->writer->folder, stream->pid, stream->tid,
-                 stream->number);
-        stream->fd = owner_open(path, O_WRONLY | O_CREAT | O_EXCL);
-    } while (stream->fd == -EEXIST && stream->number++ >= JOINED_FIRST);
+        stream->fd = open_named(stream, &stream->file, O_WRONLY | O_CREAT | O_EXCL);
+    } while (stream->fd == -EEXIST && stream->file.number++ >= JOINED_FIRST);
     return MIN(stream->fd, 0);
 }
 
@@ -375,10 +414,10 @@ static void fill_header(struct ctf_stream *stream)
     at = put(at, stream->writer->uuid, sizeof(stream->writer->uuid));
     at = put(at, &stream_id, sizeof(stream_id));
     at = put(at, &stream->first_ns, sizeof(stream->first_ns));
-    at = put(at, &stream->last_ns, sizeof(stream->last_ns));
+    at = put(at, &stream->file.last_ns, sizeof(stream->file.last_ns));
     at = put(at, &bits, sizeof(bits));
     at = put(at, &bits, sizeof(bits));
-    at = put(at, &stream->discarded, sizeof(stream->discarded));
+    at = put(at, &stream->file.discarded, sizeof(stream->file.discarded));
     at = put(at, &stream->pid, sizeof(stream->pid));
     put(at, &stream->tid, sizeof(stream->tid));
 }
@@ -388,22 +427,22 @@ int ctf_stream_flush(struct ctf_stream *stream)
     if (stream->used == PACKET_START)
         return 0;
     struct ctf_totals *totals = &stream->writer->totals;
-    fill_header(stream);
     int r = stream->fd >= 0 ? 0 : open_file(stream);
+    fill_header(stream);
     if (r == 0)
         r = file_write_all(stream->fd, stream->packet, stream->used);
     if (r == 0) {
-        stream->file_bytes += stream->used;
+        stream->file.bytes += stream->used;
         totals->bytes += stream->used;
         totals->events += stream->packet_events;
     } else {
         /* Part of a packet would hide those behind it: cut it off. */
-        if (stream->fd >= 0 && (ftruncate(stream->fd, (off_t)stream->file_bytes) < 0 ||
-                                lseek(stream->fd, (off_t)stream->file_bytes, SEEK_SET) < 0))
+        if (stream->fd >= 0 && (ftruncate(stream->fd, (off_t)stream->file.bytes) < 0 ||
+                                lseek(stream->fd, (off_t)stream->file.bytes, SEEK_SET) < 0))
             r = -errno;
         totals->lost_events += stream->packet_events;
         totals->write_error = r;
-        stream->discarded += stream->packet_events;
+        stream->file.discarded += stream->packet_events;
     }
     stream->used = PACKET_START;
     stream->packet_events = 0;
@@ -414,8 +453,13 @@ void ctf_stream_free(struct ctf_stream *stream)
 {
     if (!stream)
         return;
+    enum { LEFT_MAX = 64 };
+    struct ctf_writer *writer = stream->writer;
     (void)ctf_stream_flush(stream);
-    if (stream->fd >= 0)
+    if (stream->fd >= 0) {
         close(stream->fd);
+        if (writer->left.count < LEFT_MAX)
+            (void)array_add(&writer->left, stream->file); /* -ENOMEM: nobody goes on in it */
+    }
     free(stream);
 }

@@ -32,7 +32,8 @@ int ctf_writer_create(const char *folder, struct ctf_writer **ret_writer, struct
  * the one that made it. -ENOENT when there is none, -EPROTO when another version of sonde made it. */
 int ctf_writer_join(const char *folder, struct ctf_writer **ret_writer, struct problem *problem);
 
-/* Opens a stream for one thread's events. Its file appears with its first packet. Free with
+/* Opens a stream for one thread's events. Its file appears with its first packet, or is that of a stream that
+ * has ended before: pid and tid stand in each packet. Free with
  * ctf_stream_free(), which flushes; the writer must outlive its streams. */
 int ctf_stream_open(struct ctf_writer *writer, uint32_t pid, uint32_t tid, struct ctf_stream **ret_stream);
 

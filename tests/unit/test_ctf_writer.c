@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/ctf_writer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -222,6 +223,62 @@ static void times_never_go_back(void **state)
     assert_int_equal(read_back(), 2);
 }
 
+static unsigned count_streams(void)
+{
+    char path[TEST_PATH + 8];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "%s/ctf", folder);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.' && strcmp(entry->d_name, "metadata") != 0;
+    closedir(dir);
+    return count;
+}
+
+/* As those of a server's children, of which two live at a time. */
+static void streams_that_have_ended_are_continued(void **state)
+{
+    enum { CHILDREN = 50 };
+    struct ctf_writer *writer;
+    struct ctf_stream *streams[CHILDREN];
+    assert_int_equal(ctf_writer_create(folder, &writer, NULL), 0);
+    for (uint32_t i = 0; i < CHILDREN; i++) {
+        assert_int_equal(ctf_stream_open(writer, 100 + i, 200 + i, &streams[i]), 0);
+        write_command(streams[i], 1000 * (i + 1), i + 1);
+        assert_int_equal(ctf_stream_flush(streams[i]), 0);
+        if (i % 10 == 0)
+            ctf_stream_discarded(streams[i], 1);
+        if (i)
+            ctf_stream_free(streams[i - 1]);
+    }
+    ctf_stream_free(streams[CHILDREN - 1]);
+    /* One whose events lie before the end of all others gets its own. */
+    assert_int_equal(ctf_stream_open(writer, 7, 8, &streams[0]), 0);
+    write_command(streams[0], 500, 0);
+    ctf_stream_free(streams[0]);
+    struct ctf_totals totals;
+    ctf_writer_totals(writer, &totals);
+    assert_int_equal(totals.late_ns_worst, 0);
+    ctf_writer_free(writer);
+    assert_int_equal(count_streams(), 3);
+
+    struct trace *trace;
+    const struct event *event;
+    assert_int_equal(trace_open(folder, NULL, NULL, &trace), 0);
+    assert_int_equal(trace_next(trace, &event), 1);
+    assert_int_equal(event->pid, 7);
+    assert_int_equal(event->time_ns, 500);
+    for (uint32_t i = 0; i < CHILDREN; i++) {
+        assert_int_equal(trace_next(trace, &event), 1);
+        assert_int_equal(event->pid, 100 + i);
+        assert_int_equal(event->tid, 200 + i);
+        assert_int_equal(event->time_ns, 1000 * (i + 1));
+    }
+    assert_int_equal(trace_next(trace, &event), 0);
+    trace_close(trace);
+}
+
 /* Writing fails in the middle of a packet, then works again: the packet is lost and counted, the rest is
  * whole. */
 static void a_full_disk_costs_counted_packets(void **state)
@@ -263,6 +320,7 @@ int main(void)
                                        T(a_name_does_not_make_its_event_late),
                                        T(a_folder_with_a_trace_is_refused),
                                        T(an_unwritable_place_is_explained),
+                                       T(streams_that_have_ended_are_continued),
                                        T(times_never_go_back),
                                        T(a_full_disk_costs_counted_packets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
