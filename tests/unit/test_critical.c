@@ -138,15 +138,15 @@ static void what_was_asked_within_a_busy_stretch_does_not_hide_what_was_before(v
     struct feed feed;
     start(&feed);
     begin(&feed, API, 30, "/two", MS(1));
-    FEED(&feed, uv_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
+    FEED(&feed, stream_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
     end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
     /* The first is answered at 60 ms, and at 100 the second is sent: in one turn of 45 ms. */
-    FEED(&feed, uv_write, API, API, MS(100), 0, .fd = 8, .generation = 1, .bytes = 60);
+    FEED(&feed, stream_write, API, API, MS(100), 0, .fd = 8, .generation = 1, .bytes = 60);
     FEED(&feed, node_callback, API, API, MS(105) - US(10), MS(45) - US(20), .async_id = 7);
-    FEED(&feed, uv_io, API, API, MS(105), MS(45), .fd = 8, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(105), MS(45), .fd = 8, .generation = 1, .events = 1);
     answer(&feed, API, 30, MS(107));
     FEED(&feed, node_callback, API, API, MS(108) - US(10), MS(2) - US(20), .async_id = 7);
-    FEED(&feed, uv_io, API, API, MS(108), MS(2), .fd = 8, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(108), MS(2), .fd = 8, .generation = 1, .events = 1);
     feed_finish(&feed);
     const struct request *r = feed_kept(&feed, "/two");
     assert_covered(r);

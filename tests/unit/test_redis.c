@@ -258,7 +258,7 @@ static void what_holds_a_reply_up_is_the_stores(void **state)
     reply(&feed, CLIENT_ID, MS(70));
     FEED(&feed, http_response, API, API, MS(72), 0, .fd = 30, .generation = 1, .status = 200,
          .header_bytes = 100, .content_length = 50);
-    FEED(&feed, uv_write, API, API, MS(72), 0, .fd = 30, .generation = 1, .bytes = 150);
+    FEED(&feed, stream_write, API, API, MS(72), 0, .fd = 30, .generation = 1, .bytes = 150);
     FEED(&feed, node_callback, API, API, MS(73), MS(2), .async_id = 7);
     read_back(&feed, 7, MS(71) - US(10), MS(73) + US(1));
     feed_finish(&feed);
