@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/process_file.h"
 #include "broker/apart.h"
@@ -119,6 +121,13 @@ static int answer(struct scope *scope, const struct broker_head *asked, const ch
     return broker_answer(proc, asked->question, name, length, asked->start, asked->end);
 }
 
+static uint64_t cpu_ns(void)
+{
+    struct timespec spent = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return (uint64_t)spent.tv_sec * NS_PER_S + (uint64_t)spent.tv_nsec;
+}
+
 /* For memory and maps, mapped files by their place, the rights of a process's user on its files. */
 #define NEEDED                                                                               \
     (1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_CHECKPOINT_RESTORE | \
@@ -150,6 +159,7 @@ static void run_lender(void *unused, int socket)
                                          .target = asked.target,
                                          .question = asked.question,
                                          .result = MIN(r, 0),
+                                         .start = cpu_ns(),
                                          .serial = asked.serial};
         int sent = broker_send(socket, head, NULL, 0, has_file ? r : -1);
         if (has_file)
@@ -163,6 +173,7 @@ static void run_lender(void *unused, int socket)
 
 static int lender = -1;
 static uint32_t serial;
+static uint64_t spent_ns; /* by the lender */
 
 /* 0, a descriptor, or a negative errno. */
 static int exchange(struct broker_head head, const char *name)
@@ -178,6 +189,7 @@ static int exchange(struct broker_head head, const char *name)
             close(fd);
         return -EPIPE;
     }
+    spent_ns = head.start;
     return head.result < 0 ? head.result : fd >= 0 ? fd : 0;
 }
 
@@ -241,4 +253,9 @@ void lender_begin(void)
     (void)exchange((struct broker_head){.verb = BROKER_WORK}, NULL);
     proc_ask_from_now_on(ask);
     memory_open_from_now_on(open_memory);
+}
+
+uint64_t lender_cpu_ns(void)
+{
+    return spent_ns;
 }

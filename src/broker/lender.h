@@ -9,6 +9,7 @@
 #ifndef BROKER_LENDER_H
 #define BROKER_LENDER_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/problem.h"
@@ -23,5 +24,8 @@ int lender_allow(pid_t pid);
  * (symbol/memory.h) are the lender's, but for what everybody may read; it takes no more processes. For one
  * thread. */
 void lender_begin(void);
+
+/* Its CPU time so far, as it said with its last answer. */
+uint64_t lender_cpu_ns(void);
 
 #endif

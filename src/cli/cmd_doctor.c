@@ -211,9 +211,29 @@ static void check_lockdown(struct answer *answer)
     }
 }
 
+/* Also from root, once it has given its rights up to sample. */
+static bool are_hidden(void)
+{
+    char *text = NULL, *line, *rest;
+    bool hidden = false;
+    if (file_read("/proc/self/mounts", 1 << 20, &text, NULL) < 0)
+        return false;
+    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, " /proc proc "))
+            hidden = strstr(line, "hidepid=") && !strstr(line, "hidepid=0") && !strstr(line, "hidepid=off");
+    free(text);
+    return hidden;
+}
+
 static void check_hidden_processes(struct answer *answer)
 {
     struct check *check = add(answer, "all processes are seen");
+    if (geteuid() == 0 && are_hidden()) {
+        because(check,
+                "/proc hides those of other users (hidepid) from what samples, which is not root any more");
+        fails(check, LIMITED, "sonde profile: name the children, too, or mount /proc without hidepid");
+        return;
+    }
     if (access("/proc/1/stat", R_OK) < 0) {
         because(check, "/proc hides those of other users (hidepid)");
         fails(check, LIMITED, "sudo sonde ...   or mount /proc with gid= of a group of yours");

@@ -181,7 +181,8 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6 +
+                 (double)confine_lent_ns() / 1e9;
     fprintf(stderr, "sonde: %llu stacks", (unsigned long long)c->stacks);
     if (c->stacks)
         fprintf(stderr, ", %.2f %% complete (", 100.0 * (double)c->complete / (double)c->stacks);

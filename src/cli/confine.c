@@ -319,3 +319,8 @@ int confine_sampler(const struct confine_sampler *c, struct problem *problem)
         lender_begin();
     return r;
 }
+
+uint64_t confine_lent_ns(void)
+{
+    return lender_cpu_ns();
+}

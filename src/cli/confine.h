@@ -6,6 +6,7 @@
 #define CLI_CONFINE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/array.h"
@@ -78,5 +79,8 @@ int confine_sampler_begin(const struct confine_sampler *c, struct problem *probl
  * not root. Root becomes a user that no other process has, or the owner of the store. What is to be read of
  * other processes is lent (broker/lender.h). */
 int confine_sampler(const struct confine_sampler *c, struct problem *problem);
+
+/* The CPU time that opening for it has taken so far, in another process. */
+uint64_t confine_lent_ns(void);
 
 #endif
