@@ -21,7 +21,7 @@ enum {
     LEAVE_AFTER_MS = 200, /* since we were seen to be asked to end */
     KILL_AFTER_MS = 200,  /* it was told to leave */
     KILL_LATE_MS = 20,    /* the same of one that was begun when we were to end already */
-    MOMENT_MS = 200,      /* stopping threads takes so long at most, on a busy machine */
+    MOMENT_MS = 250,      /* stopping threads takes so long at most, on a busy machine */
     LOOK_MS = 2,
 };
 

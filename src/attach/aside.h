@@ -46,7 +46,7 @@ void aside_end(void);
 
 /* Until when one may try again and again what needs somebody else's cooperation, CLOCK_MONOTONIC: patience_ns
  * from now, and after aside_end() not longer than ASIDE_END_NS after we were first asked. */
-#define ASIDE_END_NS   (500 * NS_PER_MS)
+#define ASIDE_END_NS   (600 * NS_PER_MS)
 #define ASIDE_SHORT_NS (10 * NS_PER_MS) /* what any of them has at least */
 uint64_t aside_deadline_ns(uint64_t patience_ns);
 

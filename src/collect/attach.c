@@ -28,7 +28,7 @@
 #define SAFE_POINT_TIMEOUT_NS (5 * NS_PER_S)
 /* How long to wait for all threads to be out of the way: who detaches is asked to end. */
 #define ATTACH_PATIENCE_NS (2 * NS_PER_S)
-#define DETACH_PATIENCE_NS (400 * NS_PER_MS)
+#define DETACH_PATIENCE_NS (600 * NS_PER_MS)
 
 /* What the probe in the process has prepared. */
 struct prepared {
@@ -608,7 +608,7 @@ void session_detach_all(struct session *session)
         array_foreach (&left, p) {
             struct problem problem = {0};
             int r = try_to_detach(session, *p, &problem);
-            if (r == -EAGAIN && again)
+            if ((r == -EAGAIN || r == -EINTR) && again) /* it did not stop within its moment */
                 left.at[kept++] = *p;
             else
                 note_left(session, *p, r, &problem);
