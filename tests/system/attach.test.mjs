@@ -61,6 +61,7 @@ class Load {
 }
 
 async function cycles(t, pid, folder, event, load) {
+    t.after(() => { load.running = false; }); // else the file would not end after a failure
     const before = codeOf(pid);
     let mapped, opened, seconds = 0.2;
     await eventually('all its connections are there', () => load.answers > 100);
