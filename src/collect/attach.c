@@ -26,9 +26,9 @@
 #include "base/file.h"
 
 #define SAFE_POINT_TIMEOUT_NS (5 * NS_PER_S)
-/* How long to wait for all threads to be out of the way: who detaches is asked to end. */
+/* How long to wait for all threads to be out of the way; not so long when we are asked to end. */
 #define ATTACH_PATIENCE_NS (2 * NS_PER_S)
-#define DETACH_PATIENCE_NS (600 * NS_PER_MS)
+#define DETACH_PATIENCE_NS (2 * NS_PER_S)
 
 /* What the probe in the process has prepared. */
 struct prepared {
@@ -601,10 +601,10 @@ void session_detach_all(struct session *session)
         if (array_add(&left, *p) < 0)
             session_note(session, "%s (%d): its hooks stay in place: no memory", (*p)->name, (*p)->pid);
     }
-    uint64_t deadline_ns = aside_deadline_ns(DETACH_PATIENCE_NS);
+    uint64_t deadline_ns = clock_monotonic_ns() + DETACH_PATIENCE_NS;
     for (bool again = true; again && left.count;) {
         size_t kept = 0;
-        again = clock_monotonic_ns() < deadline_ns;
+        again = clock_monotonic_ns() < MIN(deadline_ns, aside_deadline_ns(DETACH_PATIENCE_NS));
         array_foreach (&left, p) {
             struct problem problem = {0};
             int r = try_to_detach(session, *p, &problem);
