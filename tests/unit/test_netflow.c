@@ -166,7 +166,8 @@ static void stages_of_a_published_message(void **state)
     assert_int_equal(n->reasons[FLOW_COMPLETE], 1);
     assert_int_equal(n->messages, 1);
     const struct flow_row *reply = row_of(n, FLOW_REPLY), *bus = row_of(n, FLOW_BUS);
-    const uint64_t us[] = {0, 40, 45, 50, 60, 96, 100, 140, 146, 150, 162, 170, 190};
+    const uint64_t us[FLOW_POINTS] = {0,   40,  45, 50, 60, 96, 100, 140, 146, [FLOW_ENDED] = 150,
+                                      162, 170, 190};
     assert_non_null(reply);
     assert_non_null(bus);
     assert_string_equal(bus->command, "publish");
@@ -174,7 +175,7 @@ static void stages_of_a_published_message(void **state)
     assert_int_equal(bus->worst_ns, US(190));
     assert_int_equal(bus->disordered, 0);
     for (enum flow_point p = 0; p < FLOW_POINTS; p++)
-        assert_int_equal(bus->worst[p], t + US(us[p]));
+        assert_int_equal(bus->worst[p], p == FLOW_BLOCKED ? (uint64_t)FLOW_UNKNOWN : t + US(us[p]));
     assert_int_equal(reply->worst[FLOW_ENDED], t + US(70));
     assert_int_equal(reply->worst[FLOW_WRITTEN], t + US(90));
     assert_null(row_of(n, FLOW_LOCAL));
@@ -287,6 +288,79 @@ static void a_pipeline(void **state)
     netflow_free(first);
 }
 
+/* By a clock that runs fast by 10 ppm, whose times are stretched and whose durations are not. */
+static void a_message_at_the_beginning_of_a_long_command(void **state)
+{
+    const uint64_t t = MS(10), fast_ns = MS(50) / 100000;
+    begin(&story);
+    TELL(&story, CLIENT, stream_write, t, 0, .fd = 7, .first_message = 1, .messages = 1);
+    TELL(&story, A, redis_message, t + US(60) + 100, 0, .client_id = 6, .fd = 20);
+    TELL(&story, A, redis_command, t + US(60) + MS(50) + fast_ns, MS(50), .client_id = 5, .fd = 9,
+         .name = PUBLISH, .sequence = 1);
+    TELL(&story, A, redis_read_query, t + US(120) + MS(50), US(90) + MS(50), .client_id = 5, .fd = 9);
+    TELL(&story, A, redis_loop_phase, t + US(130) + MS(50), US(110) + MS(50),
+         .phase = SONDE_redis_phase_process_events, .ready = 1);
+    TELL(&story, A, redis_write_reply, t + US(140) + MS(50), US(5), .client_id = 6, .fd = 20);
+    TELL(&story, A, redis_write_reply, t + US(150) + MS(50), US(5), .client_id = 5, .fd = 9);
+    TELL(&story, CLIENT, stream_io, t + US(200) + MS(50), US(10), .fd = 7, .generation = 1, .events = 1);
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    assert_int_equal(n->reasons[FLOW_COMPLETE], 1);
+    assert_non_null(row_of(n, FLOW_LOCAL));
+    assert_int_equal(row_of(n, FLOW_LOCAL)->count, 1);
+    netflow_free(n);
+    netflow_free(first);
+}
+
+/* How long its client was blocked is a stage of its own, as in WAIT and BLPOP. */
+static void a_blocked_command(void **state)
+{
+    const uint64_t t = MS(10), woken = t + MS(50);
+    begin(&story);
+    TELL(&story, CLIENT, stream_write, t, 0, .fd = 7, .first_message = 1, .messages = 1);
+    TELL(&story, A, redis_block, t + US(64), 0, .client_id = 5, .fd = 9, .name = PUBLISH, .begins = 1);
+    TELL(&story, A, redis_command, t + US(65), US(10), .client_id = 5, .fd = 9, .name = PUBLISH,
+         .sequence = 1);
+    TELL(&story, A, redis_read_query, t + US(75), US(30), .client_id = 5, .fd = 9);
+    TELL(&story, A, redis_loop_phase, t + US(80), US(40), .phase = SONDE_redis_phase_process_events,
+         .ready = 1);
+    TELL(&story, A, redis_block, woken, 0, .client_id = 5, .fd = 9, .name = PUBLISH, .begins = 0);
+    TELL(&story, A, redis_write_reply, woken + US(20), US(5), .client_id = 5, .fd = 9);
+    TELL(&story, CLIENT, stream_io, woken + US(60), US(10), .fd = 7, .generation = 1, .events = 1);
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    const struct flow_row *reply = row_of(n, FLOW_REPLY);
+    assert_non_null(reply);
+    assert_int_equal(reply->stage[FLOW_STARTED].count, 1);
+    assert_int_equal(reply->stage[FLOW_BLOCKED].count, 1);
+    assert_int_equal(reply->worst[FLOW_BLOCKED], t + US(65));
+    assert_int_equal(reply->worst[FLOW_ENDED], woken);
+    assert_int_equal(flow_next_of(FLOW_REPLY, reply->worst, FLOW_BLOCKED), FLOW_ENDED);
+    assert_string_equal(flow_stage_name(FLOW_REPLY, FLOW_BLOCKED), "blocked");
+    assert_int_equal(reply->disordered, 0);
+    netflow_free(n);
+    netflow_free(first);
+}
+
+static void an_answer_that_sends_to_another_node(void **state)
+{
+    const uint64_t t = MS(10);
+    begin(&story);
+    TELL(&story, CLIENT, stream_write, t, 0, .fd = 7, .first_message = 1, .messages = 1);
+    TELL(&story, A, redis_answered, t + US(60), 0, .client_id = 5, .fd = 9, .name = PUBLISH, .sequence = 1,
+         .answer = SONDE_redis_answer_moved);
+    TELL(&story, A, redis_read_query, t + US(75), US(30), .client_id = 5, .fd = 9);
+    TELL(&story, A, redis_loop_phase, t + US(80), US(40), .phase = SONDE_redis_phase_process_events,
+         .ready = 1);
+    TELL(&story, A, redis_write_reply, t + US(95), US(5), .client_id = 5, .fd = 9);
+    TELL(&story, CLIENT, stream_io, t + US(130), US(10), .fd = 7, .generation = 1, .events = 1);
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    assert_int_equal(n->reasons[FLOW_COMPLETE], 1);
+    assert_null(row_of(n, FLOW_REPLY));
+    assert_int_equal(row_of(n, FLOW_REDIRECT)->count, 1);
+    assert_int_equal(row_of(n, FLOW_REDIRECT)->worst_ns, US(120));
+    netflow_free(n);
+    netflow_free(first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +371,9 @@ int main(void)
         cmocka_unit_test(a_node_that_was_not_recorded),
         cmocka_unit_test(a_client_that_was_not_recorded),
         cmocka_unit_test(a_pipeline),
+        cmocka_unit_test(a_message_at_the_beginning_of_a_long_command),
+        cmocka_unit_test(a_blocked_command),
+        cmocka_unit_test(an_answer_that_sends_to_another_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,14 +184,14 @@ static void add_row(struct text *to, const struct flow_row *row, const struct pr
     text_addf(to, "   %s%-34s %10s %10s %10s%s\n", style->dim, "stage", "p50", "p99", "slowest one",
               style->none);
     for (enum flow_point p = FLOW_SENT; p < FLOW_POINTS; p = flow_next(row->path, p)) {
-        enum flow_point next = flow_next(row->path, p);
         if (!row->stage[p].count)
             continue;
-        bool known = row->worst[p] != FLOW_UNKNOWN && row->worst[next] != FLOW_UNKNOWN;
+        enum flow_point next =
+            row->worst[p] == FLOW_UNKNOWN ? FLOW_POINTS : flow_next_of(row->path, row->worst, p);
         text_addf(to, "   %-34s %10s %10s %10s\n", flow_stage_name(row->path, p),
                   say((uint64_t)sketch_quantile(&row->stage[p], 0.5), p50),
                   say((uint64_t)sketch_quantile(&row->stage[p], 0.99), p99),
-                  known ? say((uint64_t)MAX(row->worst[next] - row->worst[p], 0), worst) : "");
+                  next < FLOW_POINTS ? say((uint64_t)MAX(row->worst[next] - row->worst[p], 0), worst) : "");
         if (p == FLOW_SENT && row->backlog.count)
             text_addf(to, "   %-34s %10s %10s\n", "   while the node's loop was busy",
                       say((uint64_t)sketch_quantile(&row->backlog, 0.5), backlog),

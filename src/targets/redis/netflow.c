@@ -30,7 +30,7 @@ static struct flow_client *client_of(struct netflow *n, struct flow_process *pro
     uint64_t *place = id ? map_put(&process->clients, id, &added) : NULL;
     struct flow_client *client = place && !added ? (struct flow_client *)(uintptr_t)*place : NULL;
     if (place && added && (client = calloc(1, sizeof(*client)))) {
-        client->read = FLOW_UNKNOWN;
+        client->read = client->blocked = FLOW_UNKNOWN;
         *place = (uint64_t)(uintptr_t)client;
     }
     n->failed |= id && !client;
@@ -112,6 +112,15 @@ static struct flow *flow_new(struct netflow *n, struct flow_process *process, co
     return flow;
 }
 
+/* Since when events of the same thread surely belong to this span. Bringing the hosts' clocks together
+ * stretches times, but not durations, by some millionths: after a long span its beginning seems to come
+ * behind what it began with. */
+static int64_t begins(const struct event *e)
+{
+    uint64_t duration_ns = e->values[FIELD_DURATION].u;
+    return (int64_t)(e->time_ns - duration_ns - duration_ns / 1000);
+}
+
 /* Messages that were queued for subscribers within a span, and so belong to it. */
 static void take_deliveries(struct netflow *n, struct flow_process *process, int64_t start, struct flow *flow,
                             struct flow_arrival *arrival)
@@ -162,21 +171,45 @@ static void command_event(struct netflow *n, struct flow_process *process, const
     int64_t start = (int64_t)(e->time_ns - e->values[FIELD_DURATION].u);
     if (U(e, redis_command_depth))
         return;
-    struct flow *flow = flow_new(n, process, e, U(e, redis_command_client_id), I(e, redis_command_fd),
-                                 U(e, redis_command_name), U(e, redis_command_sequence));
+    uint64_t id = U(e, redis_command_client_id);
+    struct flow *flow = flow_new(n, process, e, id, I(e, redis_command_fd), U(e, redis_command_name),
+                                 U(e, redis_command_sequence));
     if (flow && flow->at[FLOW_STARTED] == FLOW_UNKNOWN)
         flow->at[FLOW_STARTED] = start;
-    take_sending(n, process, start, flow);
+    struct flow_client *client = flow ? client_of(n, process, id, -1) : NULL;
+    if (client && client->blocked != FLOW_UNKNOWN) {
+        if (flow->at[FLOW_BLOCKED] == FLOW_UNKNOWN)
+            flow->at[FLOW_BLOCKED] = (int64_t)e->time_ns;
+        client->blocked = FLOW_UNKNOWN;
+    }
+    take_sending(n, process, begins(e), flow);
     if (flow)
-        take_deliveries(n, process, start, flow, NULL);
+        take_deliveries(n, process, begins(e), flow, NULL);
+}
+
+/* A blocked client's command ends when it goes on, which is told within the command that wakes it, or by a
+ * timer. */
+static void block_event(struct netflow *n, struct flow_process *process, const struct event *e)
+{
+    struct flow_client *client = client_of(n, process, U(e, redis_block_client_id), I(e, redis_block_fd));
+    size_t count = client ? client->unwritten.count : 0;
+    struct flow *last = count ? client->unwritten.at[count - 1] : NULL;
+    if (client && U(e, redis_block_begins))
+        client->blocked = (int64_t)e->time_ns;
+    else if (last && last->at[FLOW_BLOCKED] != FLOW_UNKNOWN)
+        last->at[FLOW_ENDED] = (int64_t)e->time_ns;
 }
 
 static void answered_event(struct netflow *n, struct flow_process *process, const struct event *e)
 {
     struct flow *flow = flow_new(n, process, e, U(e, redis_answered_client_id), I(e, redis_answered_fd),
                                  U(e, redis_answered_name), U(e, redis_answered_sequence));
-    if (flow && flow->at[FLOW_STARTED] == FLOW_UNKNOWN)
+    uint64_t answer = U(e, redis_answered_answer);
+    if (!flow)
+        return;
+    if (flow->at[FLOW_STARTED] == FLOW_UNKNOWN)
         flow->at[FLOW_STARTED] = (int64_t)e->time_ns;
+    flow->redirected = answer == SONDE_redis_answer_moved || answer == SONDE_redis_answer_ask;
 }
 
 static void read_event(struct netflow *n, struct flow_process *process, const struct event *e)
@@ -358,7 +391,7 @@ static void packet_event(struct netflow *n, struct flow_process *process, const 
     arrival->type = (uint32_t)U(e, redis_bus_packet_type);
     arrival->start = arrival->woke = start;
     arrival->waits = true;
-    take_deliveries(n, process, start, NULL, arrival);
+    take_deliveries(n, process, begins(e), NULL, arrival);
     if (arrival->deliveries.count && array_add(&process->arriving, arrival) == 0)
         arrival->open++;
 }
@@ -409,25 +442,16 @@ static void loss_event(struct flow_process *process)
     }
 }
 
-static const uint16_t WANTED[] = {SONDE_EVENT_process_start,
-                                  SONDE_EVENT_loss,
-                                  SONDE_EVENT_net_connection,
-                                  SONDE_EVENT_probe_name,
-                                  SONDE_EVENT_redis_command,
-                                  SONDE_EVENT_redis_answered,
-                                  SONDE_EVENT_redis_read_query,
-                                  SONDE_EVENT_redis_write_reply,
-                                  SONDE_EVENT_redis_free_client,
-                                  SONDE_EVENT_redis_loop_phase,
-                                  SONDE_EVENT_redis_bus_send,
-                                  SONDE_EVENT_redis_bus_write,
-                                  SONDE_EVENT_redis_bus_packet,
-                                  SONDE_EVENT_redis_bus_read,
-                                  SONDE_EVENT_redis_message,
-                                  SONDE_EVENT_stream_write,
-                                  SONDE_EVENT_stream_io,
-                                  SONDE_EVENT_tcp_retransmit,
-                                  0};
+static const uint16_t WANTED[] = {SONDE_EVENT_process_start,     SONDE_EVENT_loss,
+                                  SONDE_EVENT_net_connection,    SONDE_EVENT_probe_name,
+                                  SONDE_EVENT_redis_command,     SONDE_EVENT_redis_answered,
+                                  SONDE_EVENT_redis_block,       SONDE_EVENT_redis_read_query,
+                                  SONDE_EVENT_redis_write_reply, SONDE_EVENT_redis_free_client,
+                                  SONDE_EVENT_redis_loop_phase,  SONDE_EVENT_redis_bus_send,
+                                  SONDE_EVENT_redis_bus_write,   SONDE_EVENT_redis_bus_packet,
+                                  SONDE_EVENT_redis_bus_read,    SONDE_EVENT_redis_message,
+                                  SONDE_EVENT_stream_write,      SONDE_EVENT_stream_io,
+                                  SONDE_EVENT_tcp_retransmit,    0};
 
 static int pass_event(void *self, const struct event *e)
 {
@@ -458,6 +482,9 @@ static int pass_event(void *self, const struct event *e)
         break;
     case SONDE_EVENT_redis_command:
         command_event(n, process, e);
+        break;
+    case SONDE_EVENT_redis_block:
+        block_event(n, process, e);
         break;
     case SONDE_EVENT_redis_answered:
         answered_event(n, process, e);

@@ -22,7 +22,7 @@
 #include "span/sketch.h"
 #include "trace/pass.h"
 
-/* The points that a request passes. From each to the next one of its path is a stage. */
+/* The points that a request passes. From each to the next one of its path that it passed is a stage. */
 enum flow_point {
     FLOW_SENT,        /* the client writes it */
     FLOW_WOKE,        /* the node's loop is told that there is something to read */
@@ -33,6 +33,7 @@ enum flow_point {
     FLOW_BUS_WRITTEN, /* ... to its end */
     FLOW_BUS_WOKE,    /* as FLOW_WOKE, of the other node */
     FLOW_BUS_READ,    /* the packet is processed */
+    FLOW_BLOCKED,     /* the command has blocked its client, until it ends */
     FLOW_ENDED,       /* it was executed, or its message is queued for the subscriber */
     FLOW_WRITE,       /* the reply or message is written ... */
     FLOW_WRITTEN,     /* ... to its end */
@@ -42,9 +43,10 @@ enum flow_point {
 #define FLOW_UNKNOWN INT64_MIN
 
 enum flow_path {
-    FLOW_REPLY, /* to the client itself */
-    FLOW_LOCAL, /* a published message, to a subscriber of the same node */
-    FLOW_BUS,   /* the same, of another node */
+    FLOW_REPLY,    /* to the client itself */
+    FLOW_REDIRECT, /* the same, which sends it to another node: MOVED or ASK */
+    FLOW_LOCAL,    /* a published message, to a subscriber of the same node */
+    FLOW_BUS,      /* the same, of another node */
     FLOW_PATHS
 };
 
@@ -114,8 +116,10 @@ struct pass netflow_pass(struct netflow *netflow);
 void netflow_free(struct netflow *netflow);
 DEFINE_FREEP(struct netflow, netflow_free)
 
-/* Of a row: the point that follows along its path, FLOW_POINTS after the last one. */
+/* The point that follows along the path, FLOW_POINTS after the last one; flow_next_of(): the next one that
+ * was passed. at: when, FLOW_POINTS of them, FLOW_UNKNOWN for the others. */
 enum flow_point flow_next(enum flow_path path, enum flow_point point);
+enum flow_point flow_next_of(enum flow_path path, const int64_t *at, enum flow_point point);
 const char *flow_stage_name(enum flow_path path, enum flow_point point);
 const char *flow_path_name(enum flow_path path);
 const char *flow_reason_text(enum flow_reason reason);

@@ -72,7 +72,7 @@ struct flow {
     int64_t busy_until;      /* before its loop was told: when that began to wait; FLOW_UNKNOWN */
     unsigned open;           /* parts that are under way */
     uint8_t reason;
-    bool threaded, resent;
+    bool threaded, resent, redirected;
     ARRAY(struct flow_arrival *) arrivals;
     ARRAY(struct flow_delivery *) deliveries; /* of the own node */
 };
@@ -126,7 +126,8 @@ struct flow_client {
     struct flow_end *end;
     int64_t read; /* when it was read last; FLOW_UNKNOWN: never */
     int64_t read_tid;
-    bool silent; /* its commands are not answered: they come from the server that it replicates */
+    int64_t blocked; /* since when, by the command that goes on; FLOW_UNKNOWN: it is not */
+    bool silent;     /* its commands are not answered: they come from the server that it replicates */
     ARRAY(struct flow *) unwritten;
     ARRAY(struct flow_delivery *) pending;
 };

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const enum flow_point REPLY[] = {FLOW_SENT,  FLOW_WOKE,    FLOW_READ, FLOW_STARTED, FLOW_ENDED,
-                                        FLOW_WRITE, FLOW_WRITTEN, FLOW_GOT,  FLOW_POINTS};
+static const enum flow_point REPLY[] = {FLOW_SENT,  FLOW_WOKE,  FLOW_READ,    FLOW_STARTED, FLOW_BLOCKED,
+                                        FLOW_ENDED, FLOW_WRITE, FLOW_WRITTEN, FLOW_GOT,     FLOW_POINTS};
 
 enum flow_point flow_next(enum flow_path path, enum flow_point point)
 {
@@ -16,6 +16,14 @@ enum flow_point flow_next(enum flow_path path, enum flow_point point)
         if (REPLY[i] == point)
             return REPLY[i + 1];
     return FLOW_POINTS;
+}
+
+enum flow_point flow_next_of(enum flow_path path, const int64_t *at, enum flow_point point)
+{
+    do
+        point = flow_next(path, point);
+    while (point < FLOW_POINTS && at[point] == FLOW_UNKNOWN);
+    return point;
 }
 
 /* ---- rows ---- */
@@ -145,8 +153,8 @@ static void account(struct netflow *n, const struct flow *flow, enum flow_path p
     int64_t first = at[FLOW_SENT] != FLOW_UNKNOWN ? at[FLOW_SENT] : at[FLOW_WOKE];
     int64_t last = at[FLOW_GOT] != FLOW_UNKNOWN ? at[FLOW_GOT] : at[FLOW_WRITTEN];
     for (enum flow_point p = FLOW_SENT; p < FLOW_POINTS; p = flow_next(path, p)) {
-        enum flow_point next = flow_next(path, p);
-        if (next < FLOW_POINTS && at[p] != FLOW_UNKNOWN && at[next] != FLOW_UNKNOWN)
+        enum flow_point next = at[p] == FLOW_UNKNOWN ? FLOW_POINTS : flow_next_of(path, at, p);
+        if (next < FLOW_POINTS)
             n->failed |= sketch_add(&row->stage[p], (uint64_t)MAX(at[next] - at[p], 0)) < 0;
     }
     uint64_t total = (uint64_t)MAX(last - first, 0);
@@ -203,7 +211,7 @@ static void flow_over(struct netflow *n, struct flow *flow)
     if (flow->reason == FLOW_COMPLETE) {
         const int64_t last = MAX(flow->at[FLOW_GOT], flow->at[FLOW_WRITTEN]);
         flow->resent |= was_resent(flow->end, MAX(flow->at[FLOW_SENT], 0), last);
-        account(n, flow, FLOW_REPLY, flow->at, NULL);
+        account(n, flow, flow->redirected ? FLOW_REDIRECT : FLOW_REPLY, flow->at, NULL);
         array_foreach (&flow->deliveries, d)
             account_message(n, flow, *d);
         array_foreach (&flow->arrivals, arrival)

@@ -15,6 +15,7 @@ const char *flow_stage_name(enum flow_path path, enum flow_point point)
         [FLOW_BUS_WRITTEN] = "bus: network and socket",
         [FLOW_BUS_WOKE] = "bus: behind other work",
         [FLOW_BUS_READ] = "bus: processing",
+        [FLOW_BLOCKED] = "blocked",
         [FLOW_ENDED] = "before it is written",
         [FLOW_WRITE] = "writing",
         [FLOW_WRITTEN] = "network and socket, back",
@@ -24,7 +25,8 @@ const char *flow_stage_name(enum flow_path path, enum flow_point point)
 
 const char *flow_path_name(enum flow_path path)
 {
-    static const char *const NAMES[FLOW_PATHS] = {"reply", "message to a subscriber of the node",
+    static const char *const NAMES[FLOW_PATHS] = {"reply", "redirection to another node",
+                                                  "message to a subscriber of the node",
                                                   "message to a subscriber of another node"};
     return NAMES[path];
 }
@@ -61,13 +63,14 @@ static json_t *stages_json(const struct flow_row *row)
 {
     json_t *array = json_array();
     for (enum flow_point p = FLOW_SENT; p < FLOW_POINTS; p = flow_next(row->path, p)) {
-        enum flow_point next = flow_next(row->path, p);
         if (!row->stage[p].count)
             continue;
+        enum flow_point next =
+            row->worst[p] == FLOW_UNKNOWN ? FLOW_POINTS : flow_next_of(row->path, row->worst, p);
         json_t *stage = sketch_json(&row->stage[p]);
         if (stage)
             json_object_set_new(stage, "name", json_string(flow_stage_name(row->path, p)));
-        if (stage && row->worst[p] != FLOW_UNKNOWN && row->worst[next] != FLOW_UNKNOWN)
+        if (stage && next < FLOW_POINTS)
             json_object_set_new(stage, "of_slowest_ns", json_integer(row->worst[next] - row->worst[p]));
         json_array_append_new(array, stage);
     }
