@@ -164,7 +164,8 @@ struct connection {
     size_t answering;       /* calls that the turn which is read now brings the answers of */
     uint8_t pipelined;      /* calls of two requests waited on it at a time */
     uint8_t takes_messages; /* its commands ask for them: they are no request's */
-    uint8_t rest; /* more of the newest reply was written when its call had ended by its first part */
+    uint64_t rest_ns; /* when more of a reply was written than its client had taken at once; 0: not since the
+                         client read that, UINT64_MAX: the server does not say */
     ARRAY(uint64_t) deliveries; /* messages.c: messages that were taken on it and not dealt with */
     /* http2.c: a session is a connection of its own, which another one carries. */
     struct connection *session, *carrier;

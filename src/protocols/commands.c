@@ -98,12 +98,12 @@ struct call *command_executed(struct analysis *a, struct thread *thread, struct 
 
 /* Everything that this client's commands have produced so far goes out: also the replies of commands that
  * were not executed (queued in a transaction, refused), which stand before one that was. */
-void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, bool rest)
+void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, uint64_t rest_ns)
 {
     struct connection *caller = c ? c->mirror : NULL;
     if (!caller)
         return;
-    caller->rest |= rest;
+    caller->rest_ns = MAX(caller->rest_ns, rest_ns);
     array_foreach (&c->early, early)
         if (!early->ready_ns)
             early->ready_ns = now_ns;
@@ -208,7 +208,8 @@ size_t command_replies(const struct analysis *a, const struct thread *thread, co
  * are none. */
 static struct vspan *rest_of(const struct analysis *a, const struct connection *c)
 {
-    return c->rest && c->ended.kind == VSPAN_command ? call_span(a, &c->ended) : NULL;
+    bool more = c->ended.kind == VSPAN_command && c->rest_ns > MAX(c->ended.ready_ns, c->ended.work_end_ns);
+    return more ? call_span(a, &c->ended) : NULL;
 }
 
 struct context command_input(struct analysis *a, struct thread *thread, struct connection *c,
@@ -257,10 +258,11 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
 {
     if (!(io->count & POLLIN_BIT))
         return;
-    struct vspan *rest = rest_of(a, c);
+    struct vspan *rest = replies ? NULL : rest_of(a, c);
     if (rest)
         rest->end_ns = MAX(rest->end_ns, io->start_ns);
-    c->rest = 0;
+    if (!replies && c->rest_ns != UINT64_MAX)
+        c->rest_ns = 0;
     bool tells = server_tells(c);
     bool alone = replies == 1; /* something was read, and it can be nothing else */
     /* A write whose record ends while the read goes on may have been read; it was if its request went on. */

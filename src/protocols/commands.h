@@ -32,8 +32,9 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
  * when that is not known. A call that is not known yet finds what was done when it comes. */
 struct call *command_executed(struct analysis *a, struct thread *thread, struct connection *c,
                               const struct executed_command *done);
-/* Everything that the commands on c, which may be NULL, have produced so far goes out. rest: it is what the
- * client had not taken at once of what went out before. */
-void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, bool rest);
+/* Everything that the commands on c, which may be NULL, have produced so far goes out. rest_ns: now_ns where
+ * it is what the client had not taken at once of what went out before, else 0; UINT64_MAX: that is not known.
+ */
+void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, uint64_t rest_ns);
 
 #endif

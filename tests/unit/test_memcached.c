@@ -67,11 +67,34 @@ static void without_numbers_calls_end_all_the_same(void **state)
     }
 }
 
+/* How much of an answer its client took at once is not told: what is read without another command's answer is
+ * its rest. */
+static void a_large_answer_arrives_in_parts(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED_TEXT(&feed, "/a");
+    FEED(&feed, http_request, API, API, MS(1) + US(1), 0, .fd = 30, .generation = 1, .method = 1);
+    FEED(&feed, stream_write, API, API, MS(1) + US(5), 0, .fd = 7, .generation = 1, .bytes = 14,
+         .messages = 1, .first_message = 1, .operation = GET, .wire = SONDE_wire_memcached);
+    FEED(&feed, node_callback, API, API, MS(1) + US(8), US(8), .async_id = 5);
+    FEED(&feed, stream_io, API, API, MS(1) + US(9), US(10), .fd = 30, .generation = 1, .events = 1);
+    FEED(&feed, memcached_command, CACHE, WORKER, MS(2), US(30), .fd = 9, .generation = 1, .name = GET,
+         .commands = 1, .keys = 1, .hits = 1, .together = 1, .bytes = 14, .first_number = 1);
+    for (uint64_t t = 4; t < 12; t += 2)
+        FEED(&feed, stream_io, API, API, MS(t), US(100), .fd = 7, .generation = 1, .events = 1);
+    feed_finish(&feed);
+    const struct request *a = feed_kept(&feed, "/a");
+    assert_int_equal(feed_span(a, VSPAN_command)->end_ns, MS(10) - US(100));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(number_tells_which),
         cmocka_unit_test(without_numbers_calls_end_all_the_same),
+        cmocka_unit_test(a_large_answer_arrives_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,6 +248,29 @@ static void a_large_reply_arrives_in_parts(void **state)
     feed_done(&feed);
 }
 
+/* It is no part of the command before it, also when it was written whole before any of it was read. */
+static void a_large_reply_is_not_that_of_the_command_before(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request_with_commands(&feed, 30, "/a", 7, 1, 1, MS(1));
+    command(&feed, CLIENT_ID, 1, GET, MS(3), US(10));
+    reply(&feed, CLIENT_ID, MS(4));
+    FEED(&feed, stream_write, API, API, MS(5) + US(10), 0, .fd = 7, .generation = 1, .bytes = 40,
+         .messages = 1, .first_message = 2);
+    FEED(&feed, node_callback, API, API, MS(6) - US(10), MS(1) - US(20), .async_id = 1030);
+    read_back(&feed, 7, MS(5), MS(6));
+    command(&feed, CLIENT_ID, 2, KEYS, MS(7), US(10));
+    reply(&feed, CLIENT_ID, MS(8));
+    FEED(&feed, redis_write_reply, REDIS, REDIS, MS(9), US(1), .client_id = CLIENT_ID, .bytes = -1,
+         .waited = 1);
+    read_back(&feed, 7, MS(20), MS(21));
+    feed_finish(&feed);
+    const struct request *a = feed_kept(&feed, "/a");
+    assert_int_equal(feed_span(a, VSPAN_command)->end_ns, MS(5));
+    feed_done(&feed);
+}
+
 /* A reply that Redis keeps until its append-only file is on the disk is not late for the caller's loop. */
 static void what_holds_a_reply_up_is_the_stores(void **state)
 {
@@ -280,6 +303,7 @@ int main(void)
         cmocka_unit_test(nobodys_command_and_who_queued),
         cmocka_unit_test(fifty_in_flight),
         cmocka_unit_test(a_large_reply_arrives_in_parts),
+        cmocka_unit_test(a_large_reply_is_not_that_of_the_command_before),
         cmocka_unit_test(what_holds_a_reply_up_is_the_stores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

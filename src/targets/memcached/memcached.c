@@ -28,7 +28,7 @@ static void command_event(struct analysis *a, struct thread *thread, const struc
         return;
     for (uint64_t i = 0; i < MIN(count, (uint64_t)CALLS_MAX) && (first || !i); i++, done.number++)
         command_executed(a, thread, c, &done);
-    commands_replied(a, c, e->time_ns, false);
+    commands_replied(a, c, e->time_ns, UINT64_MAX);
 }
 
 static void close_event(struct analysis *a, struct thread *thread, const struct event *e)

@@ -107,7 +107,7 @@ static void command(struct analysis *a, struct thread *thread, const struct even
 static void replied_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
     commands_replied(a, client_of(thread->process, U(e, redis_write_reply_client_id)), e->time_ns,
-                     U(e, redis_write_reply_waited));
+                     U(e, redis_write_reply_waited) ? e->time_ns : 0);
 }
 
 static void free_event(struct analysis *a, struct thread *thread, const struct event *e)
