@@ -53,7 +53,7 @@ const FAULTS = {
         expected: [{ kind: 'slow-io', where: /^user$/, victims: ['/picture/:id'], amount: ['waited_ns', '', ({ user }) => user.picture.ns] }] },
     supplier: { load: [few('/price', 12)], route: '/price', hop: [/^order$/, /GET/],
         expected: [{ kind: 'slow-peer', where: /^order$/, victims: ['/price'], amount: ['waited_ns', '', ({ order }) => order.price.ns] }] },
-    gc: { load: [few('/basket/7', 60, { pause: 10 })], route: '/basket/:id', hop: [/^gateway$/, /runs/],
+    gc: { load: [few('/basket/7', 40, { pause: 10 })], route: '/basket/:id', hop: [/^gateway$/, /runs/],
         expected: [{ kind: 'gc-pressure', where: /^gateway$/, victims: ['/basket/:id'], amount: ['gc_ns', '', ({ gateway }) => gateway.collected.ns] }], also: ['event-loop-blocked', 'memory-leak-suspected'] },
 };
 

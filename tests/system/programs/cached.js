@@ -1,12 +1,12 @@
 // A service over one connection to its Memcached, that Memcached, and its callers. What its commands took and how large they
 // were is the service's own record, printed at the end.
-//   node cached.js REQUESTS
+//   node cached.js REQUESTS [SIZE [alone]]   of each value (1000 bytes); one command at a time
 'use strict';
 const http = require('http');
 const net = require('net');
 const { fork, spawn } = require('child_process');
 
-const SIZE = 1000;
+const SIZE = Number(process.argv[3]) || 1000, ALONE = process.argv.includes('alone');
 
 function freePort() {
     return new Promise((resolve) => {
@@ -25,11 +25,12 @@ class Cache {
     constructor(socket) {
         this.socket = socket.setNoDelay(true).setEncoding('latin1');
         socket.on('data', (text) => {
+            const now = process.hrtime.bigint();
             this.record.got += text.length;
             this.text += text;
             for (let at; this.waiting.length && (at = this.text.indexOf(this.waiting[0].end)) >= 0;) {
                 const { end, resolve, began } = this.waiting.shift();
-                this.record.took_ns += Number(process.hrtime.bigint() - began);
+                this.record.took_ns += Number(now - began);
                 resolve(this.text.slice(0, at + end.length));
                 this.text = this.text.slice(at + end.length);
             }
@@ -60,11 +61,11 @@ async function main(requests) {
         const n = Number(request.url.slice(3));
         const one = await cache.ask(`get key${n % 10}\r\n`, 'END\r\n');
         if (one === 'END\r\n') await cache.ask(`set key${n % 10} 0 0 ${SIZE}\r\n${'x'.repeat(SIZE)}\r\n`, 'STORED\r\n');
-        await Promise.all([cache.ask(`get key${n % 10}\r\n`, 'END\r\n'), cache.ask('get nothing\r\n', 'END\r\n')]);
+        if (!ALONE) await Promise.all([cache.ask(`get key${n % 10}\r\n`, 'END\r\n'), cache.ask('get nothing\r\n', 'END\r\n')]);
         response.end('ok');
     });
     await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const callers = fork(__filename, ['--callers', server.address().port, requests]);
+    const callers = fork(__filename, ['--callers', server.address().port, requests, ...(ALONE ? ['alone'] : [])]);
     await new Promise((resolve) => callers.once('exit', resolve));
     socket.end();
     await new Promise((resolve) => socket.once('close', resolve));
@@ -78,7 +79,7 @@ async function main(requests) {
 async function call(port, requests) {
     const agent = new http.Agent({ keepAlive: true });
     let next = 0;
-    await Promise.all(Array.from({ length: 5 }, async () => {
+    await Promise.all(Array.from({ length: ALONE ? 1 : 5 }, async () => {
         for (let n; (n = next++) < requests;)
             await new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port, path: `/n/${n}`, agent }, (response) => response.resume().on('end', resolve)).on('error', reject));
     }));

@@ -18,7 +18,7 @@ for (const path of ['/top', '/report', '/price', '/invoice']) app.get(path, answ
 const shelf = []; // what was built lately
 app.get('/basket/:id', answer(async ({ id }) => {
     // planted gc
-    const items = Array.from({ length: trouble === 'gc' ? 60_000 : 20 }, (_, n) => ({ id: `${id}-${n}`, price: { amount: n, currency: ['EUR', n % 7] } }));
+    const items = Array.from({ length: trouble === 'gc' ? 150_000 : 20 }, (_, n) => ({ id: `${id}-${n}`, price: { amount: n, currency: ['EUR', n % 7] } }));
     // end gc
     shelf.push(items);
     if (shelf.length > 8) shelf.shift();
