@@ -234,19 +234,24 @@ static void burst_again(int end, uint64_t first_ns, uint64_t every_ns, int calls
 
 static int bursts(unsigned processes, unsigned rate, int calls)
 {
-    int end[2];
+    int end[2], ready[2];
     char byte;
-    uint64_t every_ns = 1000000000ull * processes / rate, begin_ns = now_ns() + 10000000ull * processes;
+    uint64_t every_ns = 1000000000ull * processes / rate;
     call(NULL, 0);
-    if (pipe(end) < 0)
+    if (pipe(end) < 0 || pipe(ready) < 0)
         return 1;
-    for (unsigned i = 0; i < processes; i++)
+    for (unsigned i = 0; i < processes; i++) {
         if (fork() == 0) {
             close(end[1]);
-            call(NULL, 0);
-            burst_again(end[0], begin_ns + every_ns * i / processes, every_ns, calls);
+            call(NULL, 0); /* returns once it is traced */
+            if (write(ready[1], "", 1) == 1)
+                burst_again(end[0], now_ns() / every_ns * every_ns + every_ns * i / processes, every_ns,
+                            calls);
             _exit(0);
         }
+        if (read(ready[0], &byte, 1) != 1)
+            return 1;
+    }
     printf("up\n");
     fflush(stdout);
     while (read(0, &byte, 1) > 0)

@@ -29,8 +29,10 @@ static const uint64_t REPORTED_LOOK_NS = 10 * NS_PER_MS;
 
 /* The scheduler's tracepoint misses a thread now and then, so rings of quiet programs are looked at all the
  * same: fifty times a second at first, later ten times, because with hundreds of programs these looks are
- * most of what an idle host costs. */
-static const uint64_t DRAIN_QUIET_NS = 20 * NS_PER_MS, DRAIN_QUIET_MAX_NS = 100 * NS_PER_MS;
+ * most of what an idle host costs. With many programs it is ten times at once, and those that do something
+ * but had nothing in their rings when we looked last are left out now and then, too. */
+static const uint64_t DRAIN_QUIET_NS = 20 * NS_PER_MS, DRAIN_MAX_NS = 100 * NS_PER_MS;
+static const uint64_t DRAIN_QUIET_EACH_NS = NS_PER_MS / 2, DRAIN_EMPTY_EACH_NS = NS_PER_MS / 20;
 
 /* A program that was attached to while it computed shows that within this time (watch.c). */
 static const uint64_t MIDWAY_NS = 3 * NS_PER_S;
@@ -111,13 +113,22 @@ void session_notice_quiet(struct session *session, uint64_t now_ns)
         kernel_forget_running(session->kernel);
 }
 
+static uint64_t drain_gap_ns(const struct session *session, const struct program *program, uint64_t now_ns)
+{
+    size_t programs = session->programs.count;
+    return MIN(program->quiet
+                   ? MAX(MAX((now_ns - program->ran_ns) / 8, DRAIN_QUIET_NS), programs * DRAIN_QUIET_EACH_NS)
+                   : programs * DRAIN_EMPTY_EACH_NS,
+               DRAIN_MAX_NS);
+}
+
 bool session_skips(const struct session *session, struct program *program, uint64_t now_ns)
 {
-    if (program->quiet && program->followed && !program->gone && now_ns < program->drain_next_ns &&
-        !kernel_has_run(session->kernel, program->pid) && kernel_reports(session, now_ns))
+    if ((program->quiet || program->was_empty) && program->followed && !program->gone &&
+        now_ns < program->drain_next_ns && !kernel_has_run(session->kernel, program->pid) &&
+        kernel_reports(session, now_ns))
         return true;
-    program->drain_next_ns =
-        now_ns + MIN(MAX((now_ns - program->ran_ns) / 8, DRAIN_QUIET_NS), DRAIN_QUIET_MAX_NS);
+    program->drain_next_ns = now_ns + drain_gap_ns(session, program, now_ns);
     return false;
 }
 

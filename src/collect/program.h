@@ -89,11 +89,12 @@ struct program {
     uint64_t cpu_ns, cpu_next_ns, ran_ns; /* its time as read last, when it is read next, when it changed */
     uint64_t woke_ns;                     /* when it was quiet last */
     uint64_t tended_cpu_ns, slots_cpu_ns; /* its time when its memory, and its slots, were looked at */
-    uint64_t drain_next_ns;               /* when its rings are looked at though it is quiet */
+    uint64_t drain_next_ns;               /* when its rings are looked at though nothing is expected */
+    bool was_empty;                       /* so they were */
     bool checks_slots;                    /* it has run since its slots were looked through */
     bool checks_children;                 /* and since its children were looked for */
     long filters;                         /* of system calls, that it has; -1 when that is not known */
-    uint64_t filters_next_ns;             /* when they are counted again */
+    uint64_t filters_seen_ns;             /* when they were counted last */
     bool calls_barred;                    /* it has one of late that the probe's calls might not survive */
     struct quota quota;
     uint64_t memory_bytes;        /* last told */

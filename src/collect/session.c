@@ -400,6 +400,7 @@ int session_step(struct session *session, int *ret_status)
         if ((*p)->ended_ns || session_skips(session, *p, now))
             continue;
         unsigned fullness = program_drain(*p, session->writer, &session->fit);
+        (*p)->was_empty = !fullness;
         fullest = MAX(fullest, fullness);
         if ((*p)->gone) /* before the drain: nothing comes after it */
             session_end_program(session, *p, true);

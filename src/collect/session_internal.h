@@ -155,7 +155,8 @@ bool session_wait_for_news(struct session *session, bool expects);
 void session_notice_quiet(struct session *session, uint64_t now_ns);
 void session_program_runs(struct program *program, bool reported, uint64_t now_ns);
 
-/* Need its rings not be looked at this time? It is quiet, and the kernel's side would have said otherwise. */
+/* Need its rings not be looked at this time? It is quiet, or recorded nothing when we looked last, and the
+ * kernel's side would have said if a thread of it had begun to run since. */
 bool session_skips(const struct session *session, struct program *program, uint64_t now_ns);
 
 /* Gives back what programs held that have ended. */

@@ -45,10 +45,27 @@ static bool read_sched_at(const struct program *program, struct program_thread *
     return true;
 }
 
+/* What is read of every program at its time takes as much for a program that does little. With many of them
+ * it is done more seldom, so that what is recorded costs the same, whoever records it. */
+static uint64_t gap_ns(const struct session *session, uint64_t least_ns, uint64_t each_ns, uint64_t most_ns)
+{
+    enum { FEW = 16 };
+    size_t many = session->programs.count > FEW ? session->programs.count : 0;
+    return MAX(MIN(many * each_ns, most_ns), least_ns);
+}
+
+/* Between two readings of a thread's times. */
+static uint64_t sched_gap_ns(const struct session *session)
+{
+    return gap_ns(session, 0, NS_PER_MS, 200 * NS_PER_MS);
+}
+
 static void tell_sched(struct session *session, struct program *program, struct program_thread *t,
                        uint64_t now_ns, bool certainly)
 {
     uint64_t run_ns, wait_ns;
+    if (!certainly && now_ns - t->sched_read_ns < sched_gap_ns(session))
+        return;
     if (!read_sched_at(program, t, now_ns, &run_ns, &wait_ns))
         return;
     bool changed = run_ns != t->sched_run_ns || wait_ns != t->sched_wait_ns;
@@ -118,14 +135,16 @@ static void tell_machine(struct session *session, uint64_t now_ns)
 
 /* ---- system call filters ---- */
 
+static const uint64_t FILTERS_GAP_NS = 100 * NS_PER_MS;
+
 /* A program that sandboxes itself after sonde came: the calls of the probe, which the filters of before let
  * through, are stopped at once, and made again only when the new filters let them through as well. */
-static void watch_filters(struct session *session, struct program *program, uint64_t now_ns)
+static void watch_filters(struct session *session, struct program *program, uint64_t now_ns,
+                          uint64_t least_gap_ns)
 {
-    static const uint64_t GAP_NS = 100 * NS_PER_MS;
-    if (now_ns < program->filters_next_ns)
+    if (now_ns - program->filters_seen_ns < gap_ns(session, least_gap_ns, 10 * NS_PER_MS, NS_PER_S))
         return;
-    program->filters_next_ns = now_ns + GAP_NS;
+    program->filters_seen_ns = now_ns;
     long filters = syscall_filter_count(program->proc);
     if (filters < 0 || filters == program->filters)
         return;
@@ -482,8 +501,7 @@ static const uint64_t MOMENT_NS = 50 * NS_PER_MS, MOMENTS_CPU_NS = 5 * NS_PER_MS
 void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns)
 {
     program->came_to_rest = false;
-    program->filters_next_ns = 0;
-    watch_filters(session, program, now_ns);
+    watch_filters(session, program, now_ns, 0);
     if (!program->cpu_ns || program->cpu_ns - program->tended_cpu_ns > MOMENTS_CPU_NS) {
         program->tended_cpu_ns = program->cpu_ns;
         tell_machine(session, now_ns);
@@ -495,7 +513,7 @@ void session_tend_rest(struct session *session, struct program *program, uint64_
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
         if (ring_owner(t->ring) && shows_itself(session, program, t, now_ns) &&
-            t->shown_ns > t->sched_told_ns)
+            t->shown_ns > t->sched_told_ns + sched_gap_ns(session))
             tell_sched(session, program, t, now_ns, true);
     }
     program_close_scheds(program);
@@ -510,7 +528,7 @@ void session_tend(struct session *session, uint64_t now_ns)
         bool awake = now_ns - program->woke_ns > MOMENT_NS;
         if (awake) {
             tell_machine(session, now_ns);
-            watch_filters(session, program, now_ns);
+            watch_filters(session, program, now_ns, FILTERS_GAP_NS);
             session_tell_quota(session, program, now_ns,
                                false); /* before the threads' times, which are judged with it */
         }
