@@ -71,7 +71,15 @@ export class Cluster {
         return JSON.parse(fs.readFileSync(out, 'utf8'));
     }
 
+    // Of all nodes, as they count them themselves.
+    messages(which) {
+        const count = (node) => Number(new RegExp(`cluster_stats_messages_publish_${which}:(\\d+)`).exec(this.cli(node, 'cluster', 'info'))?.[1] ?? 0);
+        return this.nodes.reduce((sum, node) => sum + count(node), 0);
+    }
+
+    // A message that no subscriber of a node waits for may be under way when the client has ended.
     async stop() {
+        await eventually('what was published has come to every node', () => this.messages('received') === this.messages('sent'));
         for (const node of this.nodes) this.run(node.within, 'redis-cli', '-h', node.address, '-p', node.port, 'shutdown', 'nosave');
         for (const node of this.nodes) await node.recorder.ended;
     }
