@@ -16,10 +16,11 @@
 enum {
     STACK_ROOM = 16 << 10, /* that a call finds below the stack pointer */
     STOP_TIMEOUT_MS = 2000,
-    WAKE_MS = 1,               /* how often a thread that does not run is looked at */
-    STEPPED_MS = 5,            /* a round: from system call to system call, each of which costs two stops, */
-    ROUND_MS = 5 * STEPPED_MS, /* then freely, */
-    LOOK_MS = 4,               /* and looked at as often as that */
+    WAKE_MS = 1,       /* how often one looks whether a thread waits */
+    STEPPED_MS = 5,    /* a round: from system call to system call, each of which costs two stops, */
+    FREE_MS = 20,      /* then freely, each time for twice as long, */
+    FREE_MAX_MS = 200, /* up to this, */
+    LOOK_MS = 4,       /* and interrupted as often as that */
 };
 
 static uint64_t in_ms(uint64_t ms)
@@ -115,14 +116,30 @@ static bool still_waits(const struct proc *proc, pid_t pid, const struct thread_
     return runs.times && runs.times == before->times && runs.ns == before->ns;
 }
 
-/* Is it where it was, or asleep in a call that is not to be cut short? A wait for events is: libraries expect
- * that it ends early. */
-static bool is_left_alone(const struct proc *proc, pid_t pid, const struct thread_runs *before)
+/* Waits until it stops, 0, or is to be interrupted, -ETIMEDOUT: time is up, it waits for events (libraries
+ * expect such a wait to end early), or it was to be looked at and is neither where it was nor asleep in
+ * another call, which is not cut short. *ret_waited: it was. */
+static int next_stop(const struct proc *proc, pid_t pid, uint64_t look_ns, struct patience *patience,
+                     bool *ret_waited, int *ret_status)
 {
-    uint64_t at;
-    long call;
-    return still_waits(proc, pid, before) ||
-           (thread_is_asleep(proc, pid, &call, &at) && !waits_for_events(call));
+    const struct thread_runs before = thread_runs(proc, pid);
+    *ret_waited = false;
+    for (;;) {
+        uint64_t at;
+        long call;
+        int r = stop_wait(pid, MIN(MIN(look_ns, in_ms(WAKE_MS)), patience->deadline_ns), ret_status);
+        if (r != -ETIMEDOUT || is_over(patience, proc, pid))
+            return r;
+        bool asleep = thread_is_asleep(proc, pid, &call, &at);
+        if (asleep && waits_for_events(call))
+            return r;
+        if (clock_monotonic_ns() < look_ns)
+            continue;
+        if (!asleep && !still_waits(proc, pid, &before))
+            return r;
+        look_ns = in_ms(WAKE_MS);
+        *ret_waited = true;
+    }
 }
 
 /* To a safe point: from system call to system call until one that waits for events returns, or wherever it
@@ -137,19 +154,16 @@ int safe_point_reach(const struct proc *proc, const struct modules *modules, con
     const pid_t pid = proc->pid;
     struct patience patience = patience_of(proc, pid, timeout_ns);
     int deliver = 0;
-    for (uint64_t round_ns = in_ms(0);;) {
+    uint64_t stepped_until_ns = in_ms(STEPPED_MS), free_ns = FREE_MS * NS_PER_MS;
+    for (;;) {
         struct user_regs_struct regs;
-        int status = 0, r;
-        bool runs_freely = clock_monotonic_ns() >= round_ns + STEPPED_MS * NS_PER_MS, waited = false;
-        uint64_t look_ns = runs_freely ? in_ms(LOOK_MS) : round_ns + STEPPED_MS * NS_PER_MS;
-        const struct thread_runs before = thread_runs(proc, pid);
+        int status = 0;
+        const bool runs_freely = clock_monotonic_ns() >= stepped_until_ns;
+        bool waited;
         if (ptrace(runs_freely ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
             return -errno;
-        while ((r = stop_wait(pid, MIN(look_ns, patience.deadline_ns), &status)) == -ETIMEDOUT &&
-               !is_over(&patience, proc, pid) && is_left_alone(proc, pid, &before)) {
-            look_ns = in_ms(WAKE_MS);
-            waited = true;
-        }
+        int r = next_stop(proc, pid, runs_freely ? in_ms(LOOK_MS) : stepped_until_ns, &patience, &waited,
+                          &status);
         bool interrupted = r == -ETIMEDOUT;
         if (interrupted) {
             ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
@@ -165,9 +179,11 @@ int safe_point_reach(const struct proc *proc, const struct modules *modules, con
             return 0;
         if (interrupted && is_over(&patience, proc, pid))
             return -ETIMEDOUT;
-        if (waited ||
-            (interrupted && (!runs_freely || clock_monotonic_ns() >= round_ns + ROUND_MS * NS_PER_MS)))
-            round_ns = clock_monotonic_ns();
+        if (runs_freely ? interrupted && clock_monotonic_ns() >= stepped_until_ns + free_ns
+                        : interrupted || waited) { /* while it waits it is not slowed down */
+            stepped_until_ns = in_ms(STEPPED_MS);
+            free_ns = runs_freely ? MIN(2 * free_ns, FREE_MAX_MS * NS_PER_MS) : free_ns;
+        }
         deliver = interrupted ? 0 : stop_signal(status);
         if (interrupted || !stop_is_syscall(status))
             continue;
