@@ -136,6 +136,13 @@ static uint64_t median_of(uint64_t *values, size_t count)
 
 typedef ARRAY(struct instance) instances;
 
+static uint64_t number_of(const struct profile *p, uint32_t group)
+{
+    char name[64];
+    return profile_group_parts(profile_text(p, p->frames.at[p->nodes.at[group].frame].name), name,
+                               sizeof(name));
+}
+
 static bool collect(const struct profile *p, const uint64_t *totals, uint64_t *counts, instances *list)
 {
     for (size_t i = p->nodes.count; i-- > 1;) {
@@ -149,7 +156,12 @@ static bool collect(const struct profile *p, const uint64_t *totals, uint64_t *c
         if (p->frames.at[n->frame].kind != FRAME_GROUP || (n->parent && p->nodes.at[n->parent].parent))
             continue;
         /* Processes that ended without a number are many. */
-        if (!profile_group_parts(text, name, sizeof(name)))
+        uint64_t number = profile_group_parts(text, name, sizeof(name));
+        if (!number)
+            continue;
+        /* The threads that a program started do not have its main thread's work to do, whatever their names.
+         */
+        if (n->parent && number == number_of(p, n->parent))
             continue;
         struct instance x = {.node = (uint32_t)i, .weight = totals[i], .count = counts[i]};
         x.is_thread = strncmp(text, "thread ", 7) == 0;

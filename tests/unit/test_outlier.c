@@ -71,6 +71,27 @@ static void finds_threads_within_their_pool(void **state)
     profile_free(p);
 }
 
+/* Threads that nobody named carry the program's name, as its main thread does; they are not its equals. */
+static void a_main_thread_is_no_member_of_a_pool(void **state)
+{
+    struct profile *p = NULL;
+    size_t count;
+    assert_int_equal(profile_new(&p), 0);
+    sampled(p, "node", 100, "node", 100, "serve", 9000);
+    for (int i = 1; i < 6; i++)
+        sampled(p, "node", 100, "node", 100 + i, "compile", 10);
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_int_equal(count, 0);
+    free(o);
+    sampled(p, "node", 100, "node", 106, "compile", 900); /* but its helpers are equals */
+    o = profile_outliers(p, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(o->equals, 5);
+    assert_string_equal(profile_text(p, p->frames.at[p->nodes.at[o->node].frame].name), "thread node (106)");
+    free(o);
+    profile_free(p);
+}
+
 static void is_silent_about_chance(void **state)
 {
     /* Few samples scatter; two equals tell nothing. */
@@ -169,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(names_the_one_that_costs_more),
                                        cmocka_unit_test(finds_threads_within_their_pool),
+                                       cmocka_unit_test(a_main_thread_is_no_member_of_a_pool),
                                        cmocka_unit_test(is_silent_about_chance),
                                        cmocka_unit_test(kernel_threads_are_one_service_each),
                                        cmocka_unit_test(reads_group_names),
