@@ -12,20 +12,7 @@
 
 #include "trace/trace.h"
 #include "test.h"
-
-static char folder[TEST_PATH];
-
-static int make_folder(void **state)
-{
-    return mkdtemp(test_path(folder)) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[TEST_PATH + 64];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
+#include "test_folder.h"
 
 static void write_command(struct ctf_stream *stream, uint64_t end_ns, uint64_t sequence)
 {

@@ -9,20 +9,7 @@
 #include <unistd.h>
 
 #include "test.h"
-
-static char folder[TEST_PATH];
-
-static int make_folder(void **state)
-{
-    return mkdtemp(test_path(folder)) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[TEST_PATH + 16];
-    snprintf(command, sizeof(command), "rm -r %s", folder);
-    return system(command);
-}
+#include "test_folder.h"
 
 static size_t count_records(struct journal_position from, struct journal_position *ret_end)
 {

@@ -4,7 +4,6 @@
 #include "steer/keeping.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,30 +12,9 @@
 #include "base/file.h"
 #include "profile/windows.h"
 #include "test.h"
+#include "test_folder.h"
 
 #define START 1800000000ull /* a multiple of an hour */
-
-static char folder[TEST_PATH];
-
-static int fresh_store(void **state)
-{
-    (void)state;
-    return mkdtemp(test_path(folder)) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-    (void)st;
-    (void)flag;
-    (void)at;
-    return remove(path);
-}
-
-static int remove_store(void **state)
-{
-    (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
 
 static struct profile *window_of(uint64_t start_s, uint64_t seconds, uint64_t samples)
 {
@@ -215,11 +193,11 @@ static void no_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sums_of_any_length, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(nothing_is_counted_twice, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(the_same_time_again, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(damage_is_a_gap, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(old_and_too_much_goes, fresh_store, remove_store),
+        cmocka_unit_test_setup_teardown(sums_of_any_length, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(nothing_is_counted_twice, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_same_time_again, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damage_is_a_gap, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(old_and_too_much_goes, make_folder, remove_folder),
         cmocka_unit_test(no_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "steer/regressed.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,32 +12,11 @@
 #include "steer/keeping.h"
 #include "steer/regressed_watch.h"
 #include "test.h"
+#include "test_folder.h"
 
 #define HOUR  3600ull
 #define START 1800000000ull /* a multiple of six hours */
 enum { FUNCTIONS = 20, HOT = 3, NIGHTLY = 7, SAMPLES_AN_HOUR = 20000 };
-
-static char folder[TEST_PATH];
-
-static int fresh_store(void **state)
-{
-    (void)state;
-    return mkdtemp(test_path(folder)) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-    (void)st;
-    (void)flag;
-    (void)at;
-    return remove(path);
-}
-
-static int remove_store(void **state)
-{
-    (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
 
 static uint32_t function_of(struct profile *p, uint32_t service, const char *name, const char *module)
 {
@@ -223,12 +201,12 @@ static void the_watch_judges_every_six_hours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_function_that_grew_is_found, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(the_hours_of_a_day_are_no_regression, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(what_happened_once_is_none, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(a_young_store_says_so, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(damaged_windows_are_left_out, fresh_store, remove_store),
-        cmocka_unit_test_setup_teardown(the_watch_judges_every_six_hours, fresh_store, remove_store),
+        cmocka_unit_test_setup_teardown(a_function_that_grew_is_found, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_hours_of_a_day_are_no_regression, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_happened_once_is_none, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_young_store_says_so, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(damaged_windows_are_left_out, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_watch_judges_every_six_hours, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
