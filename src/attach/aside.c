@@ -98,7 +98,7 @@ uint64_t aside_moment_end_ns(void)
 }
 
 /* Waits until the child has ended, which is told to leave when we are to end. */
-static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void *), void *context)
+static void await_end(pid_t child, volatile bool *leave, void (*while_waiting)(void *), void *context)
 {
     const bool late = ends;
     uint64_t leave_ns = late ? aside_moment_end_ns() : 0;
@@ -117,8 +117,8 @@ static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void 
             kill_ns = now_ns + (late ? KILL_LATE_MS : KILL_AFTER_MS) * NS_PER_MS;
         } else if (kill_ns && now_ns > kill_ns)
             (void)call_system(SYS_kill, child, SIGKILL, 0, 0, 0);
-        if (meanwhile)
-            meanwhile(context);
+        if (while_waiting)
+            while_waiting(context);
     }
     if (fd >= 0)
         (void)call_system(SYS_close, fd, 0, 0, 0, 0);
@@ -145,8 +145,8 @@ struct sheet {
     _Alignas(16) char context[];
 };
 
-int aside_run(int (*work)(void *context), void *context, size_t size, void (*meanwhile)(void *),
-              void *meanwhile_context)
+int aside_run(int (*work)(void *context), void *context, size_t size, void (*while_waiting)(void *),
+              void *waiting_context)
 {
     size_t length = sizeof(struct sheet) + size;
     struct sheet *sheet = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -164,7 +164,7 @@ int aside_run(int (*work)(void *context), void *context, size_t size, void (*mea
     }
     int r = child < 0 ? -errno : 0;
     if (child > 0) {
-        await_end(child, &sheet->leave, meanwhile, meanwhile_context);
+        await_end(child, &sheet->leave, while_waiting, waiting_context);
         memcpy(context, sheet->context, size);
         r = outcome(sheet->result, sheet->leave);
     }

@@ -23,10 +23,10 @@
  *
  * The child has a copy of our memory, so that no end of ours is one of its own, not even for want of memory:
  * for calls inside the process, which may take a while. context: size bytes without pointers to what work
- * changes; they are as work left them when this returns. meanwhile (may be NULL) is called every few
+ * changes; they are as work left them when this returns. while_waiting (may be NULL) is called every few
  * milliseconds until then. */
-int aside_run(int (*work)(void *context), void *context, size_t size, void (*meanwhile)(void *),
-              void *meanwhile_context);
+int aside_run(int (*work)(void *context), void *context, size_t size, void (*while_waiting)(void *),
+              void *waiting_context);
 
 /* The same in our own memory, which costs a fiftieth of a millisecond instead of several: for looks and
  * changes that leave the process whole wherever they end. */

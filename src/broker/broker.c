@@ -48,7 +48,7 @@ struct broker {
     ARRAY(struct worker *) workers;
     char *bytes;           /* BROKER_BYTES_MAX, of a message */
     uint64_t ended_cpu_ns; /* of workers that have ended */
-    void (*meanwhile)(void *context);
+    void (*while_waiting)(void *context);
     void *context;
 };
 
@@ -217,9 +217,9 @@ static void forget_worker(struct broker *broker, struct worker *worker)
     worker_end(worker);
 }
 
-void broker_while_waiting(struct broker *broker, void (*meanwhile)(void *context), void *context)
+void broker_while_waiting(struct broker *broker, void (*while_waiting)(void *context), void *context)
 {
-    broker->meanwhile = meanwhile;
+    broker->while_waiting = while_waiting;
     broker->context = context;
 }
 
@@ -236,8 +236,8 @@ static int await(const struct broker *broker, const struct worker *worker, uint6
             return 0;
         if (r < 0 && errno != EINTR)
             return -errno;
-        if (broker->meanwhile)
-            broker->meanwhile(broker->context);
+        if (broker->while_waiting)
+            broker->while_waiting(broker->context);
         if (clock_monotonic_ns() > deadline_ns)
             return -ETIMEDOUT;
     }

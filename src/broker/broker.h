@@ -35,7 +35,7 @@ int broker_work(struct broker *broker, struct proc *proc, const void *bytes, siz
 
 /* Has a function called again and again, some times a second, while broker_work() waits for a worker; it may
  * not give the broker work. */
-void broker_while_waiting(struct broker *broker, void (*meanwhile)(void *context), void *context);
+void broker_while_waiting(struct broker *broker, void (*while_waiting)(void *context), void *context);
 
 /* The process is no target any more: it has ended, or executes another program. */
 void broker_forget(struct broker *broker, const struct proc *proc);

@@ -3,9 +3,9 @@
  * function, and sonde writes it where there is no probe yet.
  *
  * Entered at its beginning it goes back, with the result in rdi; a tracer sees that by following system
- * calls. Entered at SONDE_BACK_TELLS it first sends the thread SIGURG, with the result in rbx: a tracer is
- * told of that once, and makes the thread go on as it was. Without one nothing comes of it, since SIGURG is
- * ignored unless the program wants it. */
+ * calls. Entered at SONDE_BACK_TELLS it first sends the thread SIGURG, with the result in rbx: a tracer sees
+ * that signal once and lets the thread continue as it was. Without a tracer the signal has no effect: SIGURG
+ * is ignored unless the program handles it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef EVENT_BACK_H
 #define EVENT_BACK_H
