@@ -25,7 +25,7 @@
     SCHEMA(doctor, 1, "`doctor --json`", "`checks` with verdict and remedy, `processes` with their functions") \
     SCHEMA(stack, 1, "`stack --json`", "what a thread is doing now: `cause`, `frames`")                      \
     SCHEMA(tuning, 1, "`profile --tune --json`", "`steps` of pruning with their errors, changes between windows") \
-    SCHEMA(profiles_diff, 1, "`diff --json` of two profiles", "`functions` with their shares before and after; of a store also `findings`") \
+    SCHEMA(profiles_diff, 1, "`diff --json` of two profiles", "`functions` with their shares before and after, or `no_comparison`: why there are none; of a store also `findings`") \
     SCHEMA(traces_diff, 1, "`diff --json` of two traces", "`endpoints`, `operations`, `findings` before and after") \
     SCHEMA(trace_info, 1, "`trace info --json`", "`traces`, `streams`, `classes`, `losses`")                 \
     SCHEMA(page, 1, "everything else below `/api/v1/` of sonde serve, and within pages that are one file (doc/page.md)", \

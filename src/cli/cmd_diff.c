@@ -66,10 +66,6 @@ static void print_table(const struct profile_differences *all, unsigned top)
         slower += f->self.verdict == DIFFERENCE_SLOWER;
         faster += f->self.verdict == DIFFERENCE_FASTER;
     }
-    if (!all->functions.count) {
-        puts("neither has any stacks");
-        return;
-    }
     if (slower + faster)
         printf("%zu function%s slower and %zu faster than noise explains\n", slower, slower == 1 ? "" : "s",
                faster);
@@ -108,8 +104,10 @@ static json_t *difference_json(const struct difference *d)
                      known ? number_or_null(percent(d->high)) : json_null(), "p", number_or_null(d->p));
 }
 
-/* report: of a store, whose findings join the document; else NULL. */
-static void print_json(const struct profile_differences *all, const struct report *report, unsigned top)
+/* report: of a store, whose findings join the document; else NULL. nothing: why there is no comparison; NULL:
+ * there is one. */
+static void print_json(const struct profile_differences *all, const struct report *report,
+                       const char *nothing, unsigned top)
 {
     json_t *list = json_array();
     array_foreach (&all->functions, f) {
@@ -128,6 +126,8 @@ static void print_json(const struct profile_differences *all, const struct repor
                   all->by_median ? "most functions" : "the sums", "scale", all->scale, "errors_from",
                   all->basis, "run_deviation_percent", 100 * all->run_deviation, "before_samples",
                   all->before_samples, "after_samples", all->after_samples, "functions", list);
+    if (nothing)
+        json_object_set_new(root, "no_comparison", json_string(nothing));
     if (report)
         store_report_add_json(report, root);
     json_dumpf(root, stdout, JSON_INDENT(2));
@@ -189,11 +189,42 @@ static const struct option_row ROWS[] = {
 
 static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
 
+static bool has_samples(const struct profile *p)
+{
+    array_foreach (&p->nodes, n)
+        if (n->weight)
+            return true;
+    return false;
+}
+
+/* Where one side has no samples, everything on the other would be new or gone. Says in words why the two
+ * cannot be compared; true: they can. */
+static bool can_be_compared(const struct profile *before, const struct profile *after,
+                            const struct diff_options *options, const char *before_name,
+                            const char *after_name, char *words, size_t size)
+{
+    bool b = has_samples(before), a = has_samples(after);
+    if (!b && !a)
+        snprintf(words, size, "there is nothing to compare: neither %s nor %s has any samples", before_name,
+                 after_name);
+    else if (!b || !a)
+        snprintf(words, size, "there is nothing to compare %s with: %s has no samples%s",
+                 b ? before_name : after_name, b ? after_name : before_name,
+                 options->since && a ? " (a later --since leaves samples before it)" : "");
+    return a && b;
+}
+
 static int compare_profiles(const struct profile *before, const struct profile *after,
                             const struct diff_options *options, const char *before_name,
                             const char *after_name)
 {
     struct profile_differences differences = {0};
+    char words[1024];
+    bool comparable = can_be_compared(before, after, options, before_name, after_name, words, sizeof(words));
+    if (options->output && !comparable) {
+        fprintf(stderr, "sonde: %s; %s was not written\n", words, options->output);
+        return EXIT_EMPTY;
+    }
     if (options->output) {
         char title[256];
         snprintf(title, sizeof(title), "%.100s against %.100s", after_name, before_name);
@@ -202,11 +233,14 @@ static int compare_profiles(const struct profile *before, const struct profile *
     if (profile_differences(before, after, &differences) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     if (options->json)
-        print_json(&differences, options->since ? &options->findings : NULL, options->top);
-    else
+        print_json(&differences, options->since ? &options->findings : NULL, comparable ? NULL : words,
+                   comparable ? options->top : 0);
+    else if (comparable)
         print_table(&differences, options->top);
+    else
+        cli_printf(stdout, "%s\n", words);
     profile_differences_done(&differences);
-    return EXIT_DONE;
+    return comparable || options->findings.findings.count ? EXIT_DONE : EXIT_EMPTY;
 }
 
 /* ---- stores ---- */
@@ -270,13 +304,15 @@ static int read_stretch(const char *path, time_t from, time_t until, const char 
     return 0;
 }
 
-/* The time since then, and as long a time before. Findings go into the options, and are printed unless the
- * whole is one document. */
+/* The time since then, and as long a time before; ret_when: in words. Findings go into the options, and are
+ * printed unless the whole is one document. */
 static int read_store(const struct command *self, struct diff_options *o, const char *path,
-                      struct profile **ret_before, struct profile **ret_after)
+                      struct profile **ret_before, struct profile **ret_after, char *ret_when, size_t size)
 {
+    struct tm tm;
     time_t now = time(NULL), since, until = now;
     struct problem problem = {0};
+    bool judged;
     if (!read_when(o->since, now, &since))
         return cli_usage(self, "--since takes 2h, 3d, yesterday, 2026-11-30 or 2026-11-30T14:00, not '%s'",
                          o->since);
@@ -284,10 +320,11 @@ static int read_store(const struct command *self, struct diff_options *o, const 
         return cli_usage(self, "--until takes what --since takes, not '%s'", o->until);
     if (since >= until)
         return cli_usage(self, "--since %s is not before %s", o->since, o->until ? o->until : "now");
+    strftime(ret_when, size, "%Y-%m-%d %H:%M:%S", localtime_r(&since, &tm));
     if (read_stretch(path, since - (until - since), since, "before", o->json, ret_before, &problem) < 0 ||
         read_stretch(path, since, until, "after", o->json, ret_after, &problem) < 0)
         return cli_fail(EXIT_FAILED, &problem);
-    if (store_report_judge(path, (uint64_t)since, (uint64_t)until, &o->findings, &problem) < 0)
+    if (store_report_judge(path, (uint64_t)since, (uint64_t)until, &o->findings, &judged, &problem) < 0)
         return cli_fail(EXIT_FAILED, &problem);
     if (!o->json && !o->output) {
         putchar('\n');
@@ -311,9 +348,12 @@ static int run_diff(const struct command *self, int argc, char **argv)
     if (options.since) {
         if (argc - first != 1)
             return cli_usage(self, "--since compares two times of one store: name its directory");
-        status = read_store(self, &options, argv[first], &before, &after);
+        char when[64], time_before[96], time_since[96];
+        status = read_store(self, &options, argv[first], &before, &after, when, sizeof(when));
+        snprintf(time_before, sizeof(time_before), "the time before %s", when);
+        snprintf(time_since, sizeof(time_since), "the time since %s", when);
         if (!status)
-            status = compare_profiles(before, after, &options, argv[first], options.since);
+            status = compare_profiles(before, after, &options, time_before, time_since);
         report_done(&options.findings);
         return status;
     }

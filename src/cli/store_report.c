@@ -27,7 +27,7 @@ bool store_report_is_store(const char *path)
 }
 
 int store_report_judge(const char *path, uint64_t since_s, uint64_t until_s, struct report *report,
-                       struct problem *problem)
+                       bool *ret_judged, struct problem *problem)
 {
     struct regressed judged;
     struct regressed_options o = {
@@ -36,6 +36,7 @@ int store_report_judge(const char *path, uint64_t since_s, uint64_t until_s, str
     if (r < 0)
         return r;
     r = regressed_report(&judged, report);
+    *ret_judged = judged.services > 0;
     regressed_done(&judged);
     return r < 0 ? problem_set(problem, r, "out of memory") : 0;
 }
@@ -79,8 +80,8 @@ static bool same_function(const struct finding *a, const struct finding *b)
            strcmp(a->where.function, b->where.function) == 0 && strcmp(x, y) == 0;
 }
 
-/* What both stretches show is told once: with the longer one, which knows it better. */
-static void tell_once(struct report *report, size_t first_count)
+/* What both stretches show is reported once: for the longer one, whose intervals are narrower. */
+static void drop_repeated(struct report *report, size_t first_count)
 {
     size_t kept = first_count;
     for (size_t i = first_count; i < report->findings.count; i++) {
@@ -98,17 +99,26 @@ int store_report(const char *path, bool json, const char *gate)
     struct problem problem = {0};
     struct report report = {0};
     uint64_t last_s = 0;
+    bool judged_day = false, judged_hours = false;
     int status = EXIT_DONE, r = last_second(path, &last_s, &problem);
     if (r == 0)
-        r = store_report_judge(path, last_s - MIN(last_s, 86400ull), last_s, &report, &problem);
+        r = store_report_judge(path, last_s - MIN(last_s, 86400ull), last_s, &report, &judged_day, &problem);
     size_t of_day = report.findings.count;
+    const char *nothing_of_day = report.nothing;
     if (r == 0)
-        r = store_report_judge(path, last_s - MIN(last_s, 21600ull), last_s, &report, &problem);
-    tell_once(&report, of_day);
+        r = store_report_judge(path, last_s - MIN(last_s, 21600ull), last_s, &report, &judged_hours,
+                               &problem);
+    drop_repeated(&report, of_day);
+    if (judged_day && !judged_hours)
+        report.nothing = nothing_of_day;
     if (r < 0)
         status = cli_fail(EXIT_FAILED, &problem);
     else if (gate && report_gate(&report, gate) > 0)
         status = EXIT_FINDING;
+    else if (gate && !judged_day && !judged_hours)
+        status = EXIT_NO_VERDICT;
+    else if (!last_s)
+        status = EXIT_EMPTY;
     if (r == 0 && !json)
         store_report_print(&report);
     else if (r == 0 && reading_print_json(report_json(&report)) < 0)

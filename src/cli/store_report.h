@@ -14,10 +14,10 @@
 /* Whether the folder is a store, and no recording. */
 bool store_report_is_store(const char *path);
 
-/* Judges the time from since to until (since 1970) of the store. 0 or a negative errno; the report is the
- * caller's (report_done()) either way. */
+/* Judges the time from since to until (since 1970) of the store. *ret_judged: whether any service had enough
+ * samples for that. 0 or a negative errno; the report is the caller's (report_done()) either way. */
 int store_report_judge(const char *path, uint64_t since_s, uint64_t until_s, struct report *report,
-                       struct problem *problem);
+                       bool *ret_judged, struct problem *problem);
 
 /* In words, to stdout. */
 void store_report_print(const struct report *report);

@@ -406,6 +406,7 @@ int regressed_search_new(const char *path, const struct regressed_options *optio
     int r = store_list(path, &s->windows, &s->window_count, problem);
     if (r < 0)
         return r;
+    s->result.empty = s->window_count == 0;
     choose_runs(s);
     if (!s->result.runs)
         s->phase = READ;

@@ -42,6 +42,7 @@ struct regressed {
     bool by_day; /* they are the same hours of earlier days, of one kind of day: */
     bool one_kind;
     size_t damaged; /* windows that could not be read */
+    bool empty;     /* the store holds no window at all */
 };
 
 enum {

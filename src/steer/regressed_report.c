@@ -100,7 +100,10 @@ static const char *why_nothing(const struct regressed *r, struct report *report)
 {
     char took[32], words[256];
     const char *length = length_of(r, took, sizeof(took));
-    if (!r->runs)
+    if (r->empty)
+        snprintf(words, sizeof(words),
+                 "The store holds no samples yet: `sonde profile --all --store DIRECTORY` adds them.");
+    else if (!r->runs)
         snprintf(words, sizeof(words),
                  "No share was judged: fewer than %d stretches of %s are kept from before.",
                  REGRESSED_RUNS_LEAST, length);

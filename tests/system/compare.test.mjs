@@ -88,6 +88,46 @@ test('merging adds up, through files and levels', () => {
     assert.deepEqual(lines, { 'main;parse': 600, 'main;render': 880, 'main;idle': 120, 'main;render;layout': 600 });
 });
 
+test('with nothing on one side there is no comparison', () => {
+    const empty = file('empty.folded', ''), page = path.join(folder, 'empty.html'), store = path.join(folder, 'store');
+    for (const [args, words] of [[[empty, before], /nothing to compare .*before\.folded with: .*empty\.folded has no samples/], [[before, empty], /nothing to compare .*before\.folded with: .*empty\.folded has no samples/], [[empty, empty], /nothing to compare: neither .*empty\.folded nor .*empty\.folded has any samples/]]) {
+        const said = at('diff', ...args), document = at('diff', '--json', ...args), { functions, no_comparison: why } = JSON.parse(document.stdout);
+        assert.deepEqual([said.status, document.status], [5, 5]);
+        assert.match(said.stdout, words);
+        assert.doesNotMatch(said.stdout, /slower|faster|noise/);
+        assert.deepEqual(functions, []);
+        assert.match(why, words);
+    }
+    const drawn = at('diff', '-o', page, empty, before);
+    assert.equal(drawn.status, 5);
+    assert.match(drawn.stderr, /has no samples; .*empty\.html was not written/);
+    assert.ok(!fs.existsSync(page));
+
+    // A store: one that holds nothing, then one that began since.
+    fs.mkdirSync(path.join(store, 'windows'), { recursive: true });
+    const nothing = /The store holds no samples yet: `sonde profile --all --store DIRECTORY` adds them/;
+    for (const args of [['report', store], ['diff', '--since', '1h', store]]) {
+        const { status, stdout } = at(...args);
+        assert.equal(status, 5);
+        assert.match(stdout, nothing);
+        assert.doesNotMatch(stdout, /stretches/);
+    }
+    assert.match(JSON.parse(at('report', '--json', store).stdout).nothing, nothing);
+    assert.equal(at('report', '--gate', 'cpu-regression', store).status, 11);
+    const minute = Math.floor(Date.now() / 60000 - 30) * 60;
+    assert.equal(at('profile', '--merge', '-o', path.join(store, 'windows', `${minute}-60.pb.gz`), before).status, 0);
+    const young = at('diff', '--since', '2h', store);
+    assert.equal(young.status, 5);
+    assert.match(young.stdout, /nothing to compare the time since \d{4}-.* with: the time before \d{4}-.* has no samples \(a later --since leaves samples before it\)/);
+    assert.doesNotMatch(young.stdout, /slower|new \[/);
+    const over = at('diff', '--since', '20m', store); // and one that ended
+    assert.equal(over.status, 5);
+    assert.match(over.stdout, /nothing to compare the time before .* with: the time since .* has no samples\n/);
+    assert.match(JSON.parse(at('diff', '--json', '--since', '2h', store).stdout).no_comparison, /has no samples/);
+    assert.equal(at('report', '--gate', 'cpu-regression', store).status, 11, 'too young for a verdict');
+    assert.equal(at('report', store).status, 0);
+});
+
 test('wrong input is named', () => {
     assert.match(at('diff', before, file('x', 'no number here\n')).stderr, /x: neither pprof nor folded text: line 1 /);
     assert.match(at('diff', before, '/nonexistent').stderr, /nonexistent/);

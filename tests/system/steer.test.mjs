@@ -187,8 +187,9 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     assert.match(names, /kept;/);
     assert.doesNotMatch(names, /kept \(\d/);
     const diff = spawnSync(sonde, ['diff', '--since', '1h', store], { encoding: 'utf8' });
-    assert.equal(diff.status, 0, diff.stderr);
+    assert.equal(diff.status, 5, diff.stderr);
     assert.match(diff.stdout, /before: nothing was sampled\nafter: .* of samples from \d{4}-/);
+    assert.match(diff.stdout, /nothing to compare the time since .* with: the time before .* has no samples/);
     for (const [args, words] of [[['--since', 'soon', store], /--since takes 2h, 3d, yesterday/], [['--since', '1h', folder], /windows: No such file.*\n?.*sonde profile --all --store DIR/], [['--until', '1h', store, store], /--until goes with --since/]]) {
         const r = spawnSync(sonde, ['diff', ...args], { encoding: 'utf8' });
         assert.notEqual(r.status, 0);
