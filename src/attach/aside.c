@@ -130,10 +130,15 @@ static int outcome(int result, bool left)
 }
 
 /* A child that keeps a process waiting is to get a CPU as soon as we would. What is forked begins without
- * precedence (SCHED_RESET_ON_FORK), since it may be anybody's program. */
+ * precedence (SCHED_RESET_ON_FORK), since it may be anybody's program.
+ *
+ * It has a process group of its own, so that what a terminal or a supervisor sends to ours does not reach it.
+ * It stays in our session: a new one is a new group of the scheduler, too (autogroup), and the first process
+ * of such a group has waited for up to six seconds behind busy loops (Linux 6.18). Until it got its turn it
+ * could neither work nor die. */
 static void begin_child(int nice)
 {
-    setsid();
+    setpgid(0, 0);
     if (nice < 0)
         (void)setpriority(PRIO_PROCESS, 0, nice);
 }

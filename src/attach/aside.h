@@ -1,6 +1,6 @@
 /* Work on another process that must not be broken off by what happens to us: a process that is held must be
- * let go in time. So that is done by a child of ours, in a session of its own: it goes on also when we are
- * stopped (Ctrl-Z, SIGSTOP) or killed.
+ * let go in time. So that is done by a child of ours, in a process group of its own: it goes on also when we
+ * are stopped (Ctrl-Z, SIGSTOP) or killed.
  *
  * The child is also what can be ended when a process cannot be let go: one that a freezer cgroup holds
  * reaches no stop, and its tracer no end, until it is thawed. With its tracer's end the kernel lets it go,

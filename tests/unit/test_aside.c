@@ -183,12 +183,30 @@ static void test_one_deadline_for_all(void **state)
     assert_int_equal(status, 0);
 }
 
+static int where_it_is(void *context)
+{
+    const pid_t *session = context;
+    return getsid(0) != *session ? 1 : getpgrp() != getpid() ? 2 : 0;
+}
+
+/* Signals to our group do not reach it, and it does not wait for a CPU as the only process of a new scheduler
+ * group, which a new session would be. */
+static void test_it_has_a_group_of_its_own_in_our_session(void **state)
+{
+    pid_t session = getsid(0);
+    assert_int_equal(aside_run(where_it_is, &session, sizeof(session), NULL, NULL), 0);
+    assert_int_equal(aside_share(where_it_is, &session), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results_come_back),    cmocka_unit_test(test_a_killed_child_is_told),
-        cmocka_unit_test(test_our_memory_is_shared), cmocka_unit_test(test_it_ends_what_it_has_begun),
+        cmocka_unit_test(test_results_come_back),
+        cmocka_unit_test(test_a_killed_child_is_told),
+        cmocka_unit_test(test_our_memory_is_shared),
+        cmocka_unit_test(test_it_ends_what_it_has_begun),
         cmocka_unit_test(test_one_deadline_for_all),
+        cmocka_unit_test(test_it_has_a_group_of_its_own_in_our_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
