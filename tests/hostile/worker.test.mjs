@@ -77,7 +77,7 @@ for (const [lie, answer] of [
         const { sonde, lying, pid } = await lieAboutRedis(t, lie);
         await sonde.until(/redis-server \(\d+\) runs untraced: /, { stream: 'stderr' });
         assert.match(sonde.stderr, answer);
-        assert.match(lying.stdout, /lied/);
+        await lying.until(/lied/, { stream: 'stdout' });
         assertCodeIsAsInItsFiles(pid);
         assert.ok(isAlive(pid));
     });
@@ -92,7 +92,7 @@ test('a worker that asks for files of another process gets none', { skip }, asyn
 
 test('a worker that reads the files of a slow disk: the program waits for it, and is traced', { skip }, async (t) => {
     const { sonde, lying, pid } = await lieAboutRedis(t, 'late');
-    assert.match(lying.stdout, /lied/);
+    await lying.until(/lied/, { stream: 'stdout' });
     assert.doesNotMatch(sonde.stderr, /untraced/);
     assert.throws(() => assertCodeIsAsInItsFiles(pid), /redis-.* at/);
 });

@@ -127,7 +127,7 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
 
 test('what to set is recommended', { skip: compiler }, () => {
     const program = build('tuned', `
-static void *rarely(void *x) { while (UNTIL(4.5)) { cold(20000); usleep(100000); } return x; }
+static void *rarely(void *x) { while (UNTIL(4.5)) { cold(100000); usleep(100000); } return x; }
 int main(void)
 {
     pthread_t t[20];
