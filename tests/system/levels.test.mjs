@@ -119,7 +119,8 @@ test('requests only: how long they took is known, and no more is claimed', async
     assert.equal(events(requests.folder, 'machine:cpu').length, 0, 'what explains waits is not recorded');
     assert.ok(events(usual.folder, 'machine:cpu').length > 0);
     const report = await reportOf(t, requests.folder, [0, 4]);
-    assert.deepEqual(report.findings.filter((f) => f.severity !== 'info').map((f) => f.kind), []);
+    // On a busy machine events may be lost, which is said.
+    assert.deepEqual(report.findings.filter((f) => f.severity !== 'info' && !(f.kind === 'events-lost' && report.losses.length)).map((f) => f.kind), []);
     const text = spawnSync(SONDE, ['report', requests.folder], { encoding: 'utf8' }).stdout;
     assert.doesNotMatch(text, /no event loop was blocked/, 'that is not known');
     assert.match(text, /GET/);
