@@ -4,7 +4,7 @@
  *
  *     spans decode [SPANS]            spans quantiles [SPANS]
  *     spans endless [SPANS]           spans values [VALUES]
- *     spans send PORT [SPANS] [CONNECTIONS] */
+ *     spans send PORT [SPANS] [CONNECTIONS] [gzip] */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <math.h>
@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/clock.h"
 #include "base/macro.h"
@@ -360,7 +361,9 @@ static void bench_quantiles(uint64_t count)
 
 struct sender {
     uint16_t port;
-    uint64_t batches, first, accepted, bytes;
+    uint64_t batches, first;
+    bool gzip;
+    uint64_t accepted, bytes;
 };
 
 static int answer_status(int fd)
@@ -390,6 +393,20 @@ static bool write_all(int fd, const void *bytes, size_t n)
     return true;
 }
 
+/* As a collector's default: gzip at its least effort. */
+static size_t compress_batch(const struct batch_bytes *from, char *to, size_t room)
+{
+    z_stream z = {.next_in = from->at,
+                  .avail_in = (uInt)from->length,
+                  .next_out = (Bytef *)to,
+                  .avail_out = (uInt)room};
+    if (deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
+        deflate(&z, Z_FINISH) != Z_STREAM_END)
+        exit(1);
+    deflateEnd(&z);
+    return z.total_out;
+}
+
 static void *send_batches(void *context)
 {
     struct sender *s = context;
@@ -400,20 +417,23 @@ static void *send_batches(void *context)
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return NULL;
     struct batch_bytes *batches[KINDS];
+    char packed[256 << 10];
     for (unsigned k = 0; k < KINDS; k++)
         batches[k] = batch_make(k / 2, k % 2);
     for (uint64_t i = 0; i < s->batches; i++) {
         struct batch_bytes *b = batches[i % KINDS];
         char head[256];
         batch_renumber(b, s->first + i);
+        const void *body = s->gzip ? (const void *)packed : b->at;
+        size_t length = s->gzip ? compress_batch(b, packed, sizeof(packed)) : b->length;
         int n =
             snprintf(head, sizeof(head),
                      "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
-                     "Content-Length: %zu\r\n\r\n",
-                     b->length);
+                     "%sContent-Length: %zu\r\n\r\n",
+                     s->gzip ? "Content-Encoding: gzip\r\n" : "", length);
         int status = 503;
         while (status == 503) {
-            if (!write_all(fd, head, (size_t)n) || !write_all(fd, b->at, b->length))
+            if (!write_all(fd, head, (size_t)n) || !write_all(fd, body, length))
                 return NULL;
             status = answer_status(fd);
             if (status == 503) {
@@ -424,13 +444,13 @@ static void *send_batches(void *context)
             }
         }
         s->accepted += status == 200 ? BATCH_SPANS : 0;
-        s->bytes += b->length;
+        s->bytes += length;
     }
     close(fd);
     return NULL;
 }
 
-static void bench_send(uint16_t port, uint64_t spans, unsigned connections)
+static void bench_send(uint16_t port, uint64_t spans, unsigned connections, bool gzip)
 {
     pthread_t threads[64];
     struct sender senders[64];
@@ -438,7 +458,8 @@ static void bench_send(uint16_t port, uint64_t spans, unsigned connections)
     connections = MIN(connections, 64u);
     uint64_t started = clock_monotonic_ns();
     for (unsigned i = 0; i < connections; i++) {
-        senders[i] = (struct sender){port, spans / BATCH_SPANS / connections, (uint64_t)(i + 1) << 40, 0, 0};
+        senders[i] =
+            (struct sender){port, spans / BATCH_SPANS / connections, (uint64_t)(i + 1) << 40, gzip, 0, 0};
         pthread_create(&threads[i], NULL, send_batches, &senders[i]);
     }
     for (unsigned i = 0; i < connections; i++) {
@@ -465,7 +486,7 @@ int main(int argc, char **argv)
                       BATCH_VALUES_MAX);
     else if (strcmp(what, "send") == 0 && argc > 2)
         bench_send((uint16_t)atoi(argv[2]), argc > 3 ? strtoull(argv[3], NULL, 10) : 2000000,
-                   argc > 4 ? (unsigned)atoi(argv[4]) : 4);
+                   argc > 4 ? (unsigned)atoi(argv[4]) : 4, argc > 5 && strcmp(argv[5], "gzip") == 0);
     else
         return 2;
     return 0;

@@ -10,8 +10,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "span/files.h"
-#include "span/otlp.h"
 
 #define COMMIT_SPANS \
     491520 /* four of DuckDB's row groups: whole ones go past its own log, straight to the file */
@@ -22,6 +20,13 @@
 #define SHARE_REMOVED    0.15 /* of the time that is kept, when it is too much */
 #define REMOVALS_AT_ONCE 8
 
+/* A batch that was given and is not stored yet. */
+struct given {
+    struct given *next;
+    struct span_batch *spans;
+    struct journal_position before, end;
+};
+
 struct keeper {
     struct keeper_settings settings;
     pthread_t thread;
@@ -30,9 +35,12 @@ struct keeper {
     bool unsure; /* what the store has: it could not be asked after a failure */
     uint64_t uncommitted, committed_at_ns, looked_at_ns;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool stopping, wanted;
+    pthread_cond_t changed, given;
+    bool stopping, wanted, woken;
     struct journal_position committed; /* under the lock, as all below */
+    struct journal_position given_end; /* of the last batch that was given */
+    struct given *first, **last;       /* in the journal's order */
+    size_t given_bytes;
     struct keeper_counts counts;
 };
 
@@ -93,42 +101,80 @@ static int commit(struct keeper *k)
     return r;
 }
 
-static int store_batch(struct keeper *k, uint32_t kind, const char *bytes, size_t length)
+static int store_batch(struct keeper *k, const struct span_batch *spans)
 {
     struct span_sink sink = {.take = take_span, .context = k};
-    char *unpacked = NULL;
-    int r = 0;
-    if (kind & JOURNAL_GZIP)
-        r = span_gunzip(bytes, length, JOURNAL_UNPACKED_MAX, &unpacked, &length);
-    if (r == 0)
-        r = (kind & 0xff) == JOURNAL_OTLP_JSON
-                ? otlp_json_decode(unpacked ? unpacked : bytes, length, &sink, NULL)
-                : otlp_protobuf_decode(unpacked ? unpacked : bytes, length, &sink, NULL);
-    free(unpacked);
-    if (r != -EBADMSG)
-        return r;
-    pthread_mutex_lock(&k->lock);
-    k->counts.undecodable++;
-    pthread_mutex_unlock(&k->lock);
-    return 0;
+    return span_batch_read(spans, &sink);
 }
 
-/* Reads on as far as the journal is on disk: what a power failure could take back is not stored. 1 when there
- * was a batch, 0 when there is none, or an error of the store or the journal. As long as it is not known what
- * the store has, nothing is given to it: it could have it already. */
-static int step(struct keeper *k, struct journal_position durable)
+/* The next batch of the journal; returns as step(). */
+static int store_from_journal(struct keeper *k)
 {
+    _cleanup_(span_batch_unrefp) struct span_batch *spans = NULL;
     uint32_t kind;
     const void *bytes;
     size_t length;
+    int r = journal_reader_next(&k->reader, &kind, &bytes, &length);
+    if (r <= 0)
+        return r;
+    r = span_batch_new(kind, bytes, length, &spans);
+    if (r == 0)
+        r = store_batch(k, spans);
+    pthread_mutex_lock(&k->lock);
+    k->counts.reread++;
+    k->counts.undecodable += r == -EBADMSG;
+    pthread_mutex_unlock(&k->lock);
+    return r == 0 || r == -EBADMSG ? 1 : r;
+}
+
+static void free_given(struct given *given)
+{
+    if (!given)
+        return;
+    span_batch_unref(given->spans);
+    free(given);
+}
+
+/* Takes the batch that follows what was read, if it was given; ret_more: whether the journal has one. */
+static struct given *take_given(struct keeper *k, bool *ret_more)
+{
+    struct given *given = NULL;
+    pthread_mutex_lock(&k->lock);
+    while (k->first && !behind(k->reader.at, k->first->end)) { /* was read from the journal */
+        given = k->first;
+        k->first = given->next;
+        k->given_bytes -= span_batch_held_bytes(given->spans);
+        free_given(given);
+    }
+    given = k->first && !behind(k->reader.at, k->first->before) ? k->first : NULL;
+    if (given) {
+        k->first = given->next;
+        k->given_bytes -= span_batch_held_bytes(given->spans);
+    }
+    if (!k->first)
+        k->last = &k->first;
+    *ret_more = behind(k->reader.at, k->given_end);
+    pthread_mutex_unlock(&k->lock);
+    return given;
+}
+
+/* Stores the next batch: what was given, else from the journal as far as that is on disk, because what a
+ * power failure could take back is not stored. 1 when there was a batch, 0 when there is none, or an error of
+ * the store or the journal. As long as it is not known what the store has, nothing is given to it: it could
+ * have it already. */
+static int step(struct keeper *k)
+{
+    bool more;
     if (k->unsure)
         return -EIO;
-    if (!behind(k->reader.at, durable))
+    struct given *given = take_given(k, &more);
+    if (!given && !more)
         return 0;
-    int r = journal_reader_next(&k->reader, &kind, &bytes, &length);
-    if (r > 0)
-        r = store_batch(k, kind, bytes, length) < 0 ? -EIO : 1;
-    return r;
+    int r = given ? store_batch(k, given->spans) : store_from_journal(k);
+    if (given && r == 0)
+        journal_reader_seek(&k->reader, given->end);
+    free_given(given);
+    return r < 0 ? -EIO : 1;
 }
 
 static void look_at_age_and_size(struct keeper *k)
@@ -209,13 +255,26 @@ static void refuse(struct keeper *k, int error)
     start_over(k);
 }
 
+/* Until something is given or wanted, or the time is over. */
+static void await(struct keeper *k, uint64_t wait_ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)(wait_ns / NS_PER_S);
+    pthread_mutex_lock(&k->lock);
+    while (!k->woken && !k->stopping)
+        if (pthread_cond_timedwait(&k->given, &k->lock, &until) != 0)
+            break;
+    k->woken = false;
+    pthread_mutex_unlock(&k->lock);
+}
+
 static void *run(void *context)
 {
     struct keeper *k = context;
-    struct journal_position durable = {0}, never = {UINT32_MAX, 0};
     for (;;) {
         bool stopping, wanted = is_wanted(k, &stopping);
-        int r = step(k, durable);
+        int r = step(k);
         uint64_t now = clock_monotonic_ns();
         if (r < 0)
             refuse(k, r);
@@ -227,10 +286,9 @@ static void *run(void *context)
         }
         if (r > 0)
             continue;
-        uint64_t wait_ns = stopping ? 0 : r < 0 ? RETRY_NS : COMMIT_NS;
-        durable = journal_wait(k->settings.journal, r < 0 ? never : k->reader.at, wait_ns);
-        if (stopping && (r < 0 || !behind(k->reader.at, durable)))
+        if (stopping)
             return NULL;
+        await(k, r < 0 ? RETRY_NS : COMMIT_NS);
     }
 }
 
@@ -244,12 +302,13 @@ int keeper_new(const struct keeper_settings *settings, struct keeper **ret_keepe
     k->looked_at_ns = clock_monotonic_ns();
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->changed, NULL);
+    pthread_cond_init(&k->given, NULL);
+    k->last = &k->first;
     int r = settings->store->operations->position(settings->store, &k->committed, problem);
     /* A store that is ahead of its journal: the journal was removed, and a new one has other things to say.
      */
-    struct journal_position end =
-        journal_wait(settings->journal, (struct journal_position){UINT32_MAX, 0}, 0);
-    if (r == 0 && behind(end, k->committed))
+    k->given_end = journal_end(settings->journal);
+    if (r == 0 && behind(k->given_end, k->committed))
         k->committed = (struct journal_position){0};
     if (r == 0) {
         journal_reader_init(&k->reader, settings->folder, k->committed);
@@ -267,18 +326,41 @@ int keeper_new(const struct keeper_settings *settings, struct keeper **ret_keepe
     return 0;
 }
 
+/* Holds the lock. */
+static void wake(struct keeper *k)
+{
+    k->woken = true;
+    pthread_cond_signal(&k->given);
+}
+
+void keeper_give(struct keeper *k, struct span_batch *spans, struct journal_position before,
+                 struct journal_position end)
+{
+    size_t held = spans ? span_batch_held_bytes(spans) : 0;
+    bool keep = spans && span_batch_is_kept(spans);
+    pthread_mutex_lock(&k->lock);
+    struct given *given =
+        keep && k->given_bytes + held <= k->settings.held_max ? malloc(sizeof(*given)) : NULL;
+    if (given) {
+        *given = (struct given){.spans = span_batch_ref(spans), .before = before, .end = end};
+        *k->last = given;
+        k->last = &given->next;
+        k->given_bytes += held;
+    }
+    k->given_end = end;
+    wake(k);
+    pthread_mutex_unlock(&k->lock);
+}
+
 void keeper_drain(struct keeper *k)
 {
-    struct journal_position end =
-        journal_wait(k->settings.journal, (struct journal_position){UINT32_MAX, 0}, 0);
     pthread_mutex_lock(&k->lock);
+    struct journal_position end = k->given_end;
     uint64_t errors = k->counts.errors;
     while (k->started && behind(k->committed, end) && k->counts.errors == errors) {
-        k->wanted = true;
-        pthread_mutex_unlock(&k->lock);
-        journal_wake(k->settings.journal);
-        pthread_mutex_lock(&k->lock);
         struct timespec until;
+        k->wanted = true;
+        wake(k);
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
         pthread_cond_timedwait(&k->changed, &k->lock, &until);
@@ -301,12 +383,18 @@ void keeper_free(struct keeper *k)
     if (k->started) {
         pthread_mutex_lock(&k->lock);
         k->stopping = true;
+        wake(k);
         pthread_mutex_unlock(&k->lock);
-        journal_wake(k->settings.journal);
         pthread_join(k->thread, NULL);
+    }
+    while (k->first) {
+        struct given *next = k->first->next;
+        free_given(k->first);
+        k->first = next;
     }
     journal_reader_done(&k->reader);
     pthread_mutex_destroy(&k->lock);
     pthread_cond_destroy(&k->changed);
+    pthread_cond_destroy(&k->given);
     free(k);
 }

@@ -48,6 +48,8 @@ void service_answer_metrics(struct service *service, struct http_response *respo
                  {"sonde_received_bytes_total", "", c.bytes},
                  {"sonde_rejected_spans_total", "", c.rejected_spans},
                  {"sonde_unread_batches_total", "", c.unread_batches},
+                 {"sonde_redecoded_batches_total", "{by=\"diagnosis\"}", c.decoded_again},
+                 {"sonde_redecoded_batches_total", "{by=\"store\"}", c.store.reread},
                  {"sonde_refused_batches_total", "{reason=\"malformed\"}", c.refused_malformed},
                  {"sonde_refused_batches_total", "{reason=\"busy\"}", c.refused_busy},
                  {"sonde_refused_batches_total", "{reason=\"disk\"}", c.refused_disk},

@@ -9,8 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "span/files.h"
-#include "span/otlp.h"
+#include "span/batch.h"
 
 #define QUEUE_MAX ((size_t)256 << 20)
 #define HELD_MAX  ((size_t)32 << 20)
@@ -19,9 +18,9 @@
 /* A batch that was acknowledged and waits for the thread behind. */
 struct batch {
     struct batch *next;
-    uint32_t kind;
-    char *bytes;                         /* unpacked; NULL: only in the journal */
+    struct span_batch *spans;            /* NULL: only in the journal */
     size_t length;                       /* unpacked */
+    size_t held;                         /* bytes of memory */
     struct journal_position before, end; /* batches are taken in the journal's order, none left out */
 };
 
@@ -42,62 +41,40 @@ struct receiver {
     struct receiver_counts counts; /* under queue_lock */
 };
 
-static int take_span(void *context, const struct span *span)
-{
-    struct receiver *r = context;
-    struct span_sink *sink = diagnosis_sink(r->settings.diagnosis);
-    sink->counts.spans++;
-    return sink->take(sink->context, span);
-}
-
-static int decode(struct receiver *r, uint32_t kind, const char *bytes, size_t length)
-{
-    struct span_sink sink = {.take = take_span, .context = r};
-    int error = (kind & 0xff) == JOURNAL_OTLP_JSON ? otlp_json_decode(bytes, length, &sink, NULL)
-                                                   : otlp_protobuf_decode(bytes, length, &sink, NULL);
-    struct span_counts *counts = &diagnosis_sink(r->settings.diagnosis)->counts;
-    counts->without_id += sink.counts.without_id;
-    counts->without_time += sink.counts.without_time;
-    counts->backwards += sink.counts.backwards;
-    counts->attributes_dropped += sink.counts.attributes_dropped;
-    counts->malformed += error == -EBADMSG;
-    return error;
-}
-
-static int decode_packed(struct receiver *r, uint32_t kind, const char *bytes, size_t length)
-{
-    _cleanup_(freep) char *unpacked = NULL;
-    if (kind & JOURNAL_GZIP) {
-        int error = span_gunzip(bytes, length, JOURNAL_UNPACKED_MAX, &unpacked, &length);
-        if (error < 0)
-            return error;
-        bytes = unpacked;
-    }
-    return decode(r, kind, bytes, length);
-}
-
-/* A batch that was left in the journal. What cannot be read is counted; it is acknowledged and stays there.
- */
-static void decode_from_journal(struct receiver *r, const struct batch *batch)
+/* A batch that was left in the journal; NULL when it cannot be read, which is counted: it is acknowledged and
+ * stays there. It is decoded a second time here, for all who want its spans. */
+static struct span_batch *read_from_journal(struct receiver *r, const struct batch *batch)
 {
     struct journal_reader *reader = &r->reader;
+    struct span_batch *spans = NULL;
     const void *bytes;
     uint32_t kind;
     size_t length;
-    if (reader->at.segment != batch->before.segment || reader->at.offset != batch->before.offset) {
-        journal_reader_done(reader);
-        journal_reader_init(reader, r->settings.folder, batch->before);
-    }
+    journal_reader_seek(reader, batch->before);
     int error = journal_reader_next(reader, &kind, &bytes, &length);
     bool is_it =
         error > 0 && reader->at.segment == batch->end.segment && reader->at.offset == batch->end.offset;
-    if (is_it)
-        error = decode_packed(r, kind, bytes, length);
-    if (is_it && (error >= 0 || error == -EBADMSG))
-        return;
+    if (is_it && span_batch_new(kind, bytes, length, &spans) == 0 && r->keeper)
+        span_batch_decode(spans, r->settings.held_max, NULL);
     pthread_mutex_lock(&r->queue_lock);
-    r->counts.unread_batches++;
+    r->counts.decoded_again += spans != NULL;
+    r->counts.unread_batches += !spans;
     pthread_mutex_unlock(&r->queue_lock);
+    return spans;
+}
+
+static int diagnose(struct receiver *r, const struct span_batch *spans)
+{
+    struct span_sink *sink = diagnosis_sink(r->settings.diagnosis);
+    int error = span_batch_read(spans, sink);
+    sink->counts.malformed += error == -EBADMSG;
+    return error;
+}
+
+static void free_batch(struct batch *batch)
+{
+    span_batch_unref(batch->spans);
+    free(batch);
 }
 
 static bool follows(const struct receiver *r, const struct batch *batch)
@@ -135,27 +112,28 @@ static void *run(void *context)
     struct receiver *r = context;
     for (;;) {
         struct batch *batch = next_batch(r);
-        uint64_t now = clock_monotonic_ns();
         if (!batch && r->stopping)
             break;
+        if (batch && !batch->spans)
+            batch->spans = read_from_journal(r, batch);
+        if (batch && r->keeper)
+            keeper_give(r->keeper, batch->spans, batch->before, batch->end);
+        uint64_t now = clock_monotonic_ns();
         pthread_mutex_lock(&r->state_lock);
         diagnosis_set_time(r->settings.diagnosis, now);
-        if (batch && batch->bytes)
-            decode(r, batch->kind, batch->bytes, batch->length);
-        else if (batch)
-            decode_from_journal(r, batch);
+        if (batch && batch->spans)
+            diagnose(r, batch->spans);
         diagnosis_flush(r->settings.diagnosis, now > r->settings.idle_ns ? now - r->settings.idle_ns : 0);
         pthread_mutex_unlock(&r->state_lock);
         if (!batch)
             continue;
         pthread_mutex_lock(&r->queue_lock);
         r->queued_bytes -= batch->length;
-        r->held_bytes -= batch->bytes ? batch->length : 0;
+        r->held_bytes -= batch->held;
         pthread_mutex_unlock(&r->queue_lock);
         if (r->journal)
             journal_hold(r->journal, JOURNAL_DIAGNOSIS, batch->end);
-        free(batch->bytes);
-        free(batch);
+        free_batch(batch);
     }
     return NULL;
 }
@@ -170,8 +148,12 @@ static int replay(struct receiver *r, struct problem *problem)
     int error = 0;
     journal_reader_init(&reader, r->settings.folder, (struct journal_position){0});
     while (error == 0 && (error = journal_reader_next(&reader, &kind, &bytes, &length)) > 0) {
+        struct span_batch *spans = NULL;
         diagnosis_set_time(r->settings.diagnosis, clock_monotonic_ns());
-        error = decode_packed(r, kind, bytes, length);
+        error = span_batch_new(kind, bytes, length, &spans);
+        if (error == 0)
+            error = diagnose(r, spans);
+        span_batch_unref(spans);
         if (error == -EBADMSG)
             error = 0; /* counted */
     }
@@ -190,6 +172,7 @@ static int start_keeper(struct receiver *r, struct problem *problem)
                                        .keep_ns = r->settings.store_keep_ns,
                                        .keep_bytes = r->settings.store_keep_bytes,
                                        .look_ns = r->settings.store_look_ns,
+                                       .held_max = r->settings.held_max,
                                        .exemplars = r->settings.exemplars,
                                        .context = r->settings.exemplars_context};
     return r->settings.store && r->journal ? keeper_new(&settings, &r->keeper, problem) : 0;
@@ -257,14 +240,6 @@ static void refuse(struct http_response *response, bool json, unsigned status, c
     response->body = text_take(&body);
 }
 
-/* Whether the body decodes, and what it has. */
-static int check(uint32_t kind, const char *bytes, size_t length, struct span_counts *ret_counts,
-                 struct problem *problem)
-{
-    return kind == JOURNAL_OTLP_JSON ? otlp_json_check(bytes, length, ret_counts, problem)
-                                     : otlp_protobuf_check(bytes, length, ret_counts, problem);
-}
-
 /* Into the journal and the queue, in the same order. Takes the batch. */
 static int accept_batch(struct receiver *r, struct batch *batch, uint32_t kind, const void *body,
                         size_t length, uint64_t spans)
@@ -283,12 +258,14 @@ static int accept_batch(struct receiver *r, struct batch *batch, uint32_t kind, 
     if (error < 0) {
         r->queued_bytes -= batch->length;
     } else {
-        if (r->journal && r->held_bytes + batch->length > r->settings.held_max) {
-            free(batch->bytes);
-            batch->bytes = NULL;
+        if (r->journal && r->held_bytes + batch->held > r->settings.held_max) {
+            span_batch_unref(batch->spans);
+            batch->spans = NULL;
+            batch->held = 0;
         } else {
-            r->held_bytes += batch->length;
+            r->counts.decoded_again += !span_batch_is_kept(batch->spans);
         }
+        r->held_bytes += batch->held;
         /* Batches that were synced together may come here in any order: keep the journal's. */
         struct batch **at = &r->first;
         while (*at && ((*at)->end.segment < batch->end.segment ||
@@ -343,40 +320,45 @@ static void count_rejected(struct receiver *r, uint64_t spans)
     pthread_mutex_unlock(&r->queue_lock);
 }
 
+/* Unpacks and decodes a body: what is malformed anywhere is refused as a whole. Its spans are kept as far as
+ * there is room for them. */
+static int read_body(struct receiver *r, const struct http_request *request, uint32_t kind,
+                     struct batch *batch)
+{
+    pthread_mutex_lock(&r->queue_lock);
+    size_t room = r->settings.held_max - MIN(r->settings.held_max, r->held_bytes);
+    pthread_mutex_unlock(&r->queue_lock);
+    int error = span_batch_new(kind, request->body, request->length, &batch->spans);
+    if (error < 0)
+        return error;
+    batch->length = span_batch_unpacked_bytes(batch->spans);
+    error = span_batch_decode(batch->spans, room, NULL);
+    batch->held = span_batch_held_bytes(batch->spans);
+    return error;
+}
+
 static void take_body(struct receiver *r, const struct http_request *request, struct http_response *response,
                       uint32_t kind)
 {
-    bool json = kind == JOURNAL_OTLP_JSON, gzip = strcasecmp(request->content_encoding, "gzip") == 0;
+    bool json = kind == JOURNAL_OTLP_JSON;
     struct batch *batch = calloc(1, sizeof(*batch));
-    struct problem problem = {0};
     struct span_counts counts = {0};
     int error = batch ? 0 : -ENOMEM;
-    if (error == 0 && gzip)
-        error =
-            span_gunzip(request->body, request->length, JOURNAL_UNPACKED_MAX, &batch->bytes, &batch->length);
-    else if (error == 0) {
-        batch->length = request->length;
-        batch->bytes = malloc(batch->length + 1);
-        if (!batch->bytes)
-            error = -ENOMEM;
-        else if (batch->length)
-            memcpy(batch->bytes, request->body, batch->length);
-    }
-    if (error == 0) {
-        batch->kind = kind;
-        error = check(kind, batch->bytes, batch->length, &counts, &problem);
-    }
+    if (strcasecmp(request->content_encoding, "gzip") == 0)
+        kind |= JOURNAL_GZIP;
     if (error == 0)
-        error = accept_batch(r, batch, kind | (gzip ? JOURNAL_GZIP : 0), request->body, request->length,
-                             counts.spans);
+        error = read_body(r, request, kind, batch);
+    if (error == 0) {
+        counts = *span_batch_counts(batch->spans);
+        error = accept_batch(r, batch, kind, request->body, request->length, counts.spans);
+    }
     if (error == 0) {
         answer(response, json, &counts);
         count_rejected(r, counts.without_id + counts.without_time);
         return;
     }
     if (batch)
-        free(batch->bytes);
-    free(batch);
+        free_batch(batch);
     if (error == -EBADMSG || error == -EFBIG) {
         count(r, &r->counts.refused_malformed);
         refuse(response, json, error == -EFBIG ? 413 : 400,
@@ -494,8 +476,7 @@ void receiver_free(struct receiver *r)
     }
     while (r->first) {
         struct batch *next = r->first->next;
-        free(r->first->bytes);
-        free(r->first);
+        free_batch(r->first);
         r->first = next;
     }
     journal_reader_done(&r->reader);

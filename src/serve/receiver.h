@@ -1,6 +1,7 @@
 /* The OTLP receiver: batches over HTTP and gRPC into the journal, then into a diagnosis, and by a keeper into
- * a store. A batch is acknowledged once it is in the journal on disk. What happens behind the acknowledgement
- * happens in the journal's own order, so that a restart repeats it. */
+ * a store. A batch is decoded before it is acknowledged, and its spans are handed on as they are; it is
+ * acknowledged once it is in the journal on disk. What happens behind the acknowledgement happens in the
+ * journal's own order, so that a restart repeats it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SERVE_RECEIVER_H
 #define SERVE_RECEIVER_H
@@ -22,13 +23,15 @@ struct receiver_settings {
     uint64_t keep_bytes; /* of the journal; 0: all */
     uint64_t idle_ns;    /* after which a trace is complete; 0: 10 s */
     size_t queue_max;    /* bytes that wait behind the acknowledgement; 0: 256 MiB. Above: 503 */
-    size_t held_max;     /* of these in memory, 0: 32 MiB; others are read from the journal when it is time */
+    size_t held_max; /* of these in memory, with their spans, and as many that wait for the store; 0: 32 MiB.
+                      * Others are read from the journal when it is time */
 };
 
 struct receiver_counts {
     uint64_t batches, spans, bytes;
     uint64_t rejected_spans; /* in batches that were accepted: without ids or times */
     uint64_t unread_batches; /* that could not be read from the journal again: they are not diagnosed */
+    uint64_t decoded_again;  /* batches whose spans could not be held until they were diagnosed */
     uint64_t refused_malformed, refused_busy, refused_disk, refused_type;
     struct keeper_counts store;
 };

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -36,7 +35,7 @@ struct journal {
     struct journal_position follows; /* the end of the last record, also of an earlier segment */
     pthread_mutex_t lock;
     pthread_cond_t synced;
-    bool syncing, woken;
+    bool syncing;
     int failed; /* an error after which nothing more can be promised */
 };
 
@@ -296,30 +295,6 @@ int journal_append(struct journal *j, uint32_t kind, const void *payload, size_t
     return r;
 }
 
-struct journal_position journal_wait(struct journal *j, struct journal_position seen, uint64_t timeout_ns)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    uint64_t at = (uint64_t)until.tv_sec * 1000000000u + (uint64_t)until.tv_nsec + timeout_ns;
-    until = (struct timespec){(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
-    pthread_mutex_lock(&j->lock);
-    while (!before(seen, j->durable) && !j->woken)
-        if (pthread_cond_timedwait(&j->synced, &j->lock, &until) != 0)
-            break;
-    j->woken = false;
-    struct journal_position durable = j->durable;
-    pthread_mutex_unlock(&j->lock);
-    return durable;
-}
-
-void journal_wake(struct journal *j)
-{
-    pthread_mutex_lock(&j->lock);
-    j->woken = true;
-    pthread_cond_broadcast(&j->synced);
-    pthread_mutex_unlock(&j->lock);
-}
-
 void journal_hold(struct journal *j, enum journal_reading reading, struct journal_position from)
 {
     pthread_mutex_lock(&j->lock);
@@ -350,6 +325,15 @@ void journal_close(struct journal *j)
 void journal_reader_init(struct journal_reader *reader, const char *folder, struct journal_position from)
 {
     *reader = (struct journal_reader){.folder = folder, .at = from, .fd = -1};
+}
+
+void journal_reader_seek(struct journal_reader *reader, struct journal_position to)
+{
+    if (reader->fd >= 0 && reader->at.segment != to.segment) {
+        close(reader->fd);
+        reader->fd = -1;
+    }
+    reader->at = to;
 }
 
 static int reader_open(struct journal_reader *reader)

@@ -49,19 +49,13 @@ int journal_open(const char *folder, uint64_t keep_bytes, struct journal **ret_j
 int journal_append(struct journal *journal, uint32_t kind, const void *payload, size_t length,
                    struct journal_position *ret_before, struct journal_position *ret_end);
 
-/* Waits until more than `seen` is on disk, journal_wake() is called, or the time is over; returns what is on
- * disk. */
-struct journal_position journal_wait(struct journal *journal, struct journal_position seen,
-                                     uint64_t timeout_ns);
-void journal_wake(struct journal *journal);
-
 /* Who reads the journal behind its writer. */
 enum journal_reading { JOURNAL_STORE, JOURNAL_DIAGNOSIS, JOURNAL_READINGS };
 
 /* Segments from this one on are kept for this reader, whatever their size. */
 void journal_hold(struct journal *journal, enum journal_reading reading, struct journal_position from);
 
-/* The end of what is in the journal when it is opened. */
+/* The end of the last record. */
 struct journal_position journal_end(struct journal *journal);
 
 void journal_close(struct journal *journal);
@@ -77,6 +71,9 @@ struct journal_reader {
 };
 
 void journal_reader_init(struct journal_reader *reader, const char *folder, struct journal_position from);
+
+/* Reads on from another position. */
+void journal_reader_seek(struct journal_reader *reader, struct journal_position to);
 
 /* 1 and the next record (borrowed until the next call), 0 when there is none yet, or a negative errno. */
 int journal_reader_next(struct journal_reader *reader, uint32_t *ret_kind, const void **ret_payload,

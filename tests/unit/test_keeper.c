@@ -95,8 +95,11 @@ static void fake_close(struct span_store *store)
 static const struct span_store_operations FAKE = {fake_append, fake_commit, fake_discard, fake_position,
                                                   fake_query,  fake_expire, fake_size,    fake_close};
 
+enum hand_over { GIVEN, WITHOUT_SPANS };
+
 struct scene {
     char folder[TEST_PATH];
+    enum hand_over how; /* batches are given */
     struct journal *journal;
     struct fake *fake;
     struct keeper *keeper;
@@ -120,13 +123,15 @@ static void start(struct scene *scene, struct keeper_settings settings)
     settings.folder = scene->folder;
     settings.journal = scene->journal;
     settings.store = &scene->fake->store;
+    settings.held_max = settings.held_max ? settings.held_max : 1 << 20;
     assert_int_equal(keeper_new(&settings, &scene->keeper, &problem), 0);
 }
 
-/* A batch of one span, numbered upwards. */
+/* A batch of one span, numbered upwards: into the journal, and given to the keeper once there is one. */
 static void put(struct scene *scene)
 {
     char json[400];
+    struct journal_position before, end;
     int n =
         snprintf(json, sizeof(json),
                  "{\"resourceSpans\":[{\"resource\":{},\"scopeSpans\":[{\"spans\":[{\"traceId\":\"%032llx\","
@@ -134,7 +139,16 @@ static void put(struct scene *scene)
                  "\"endTimeUnixNano\":\"2000\"}]}]}]}",
                  (unsigned long long)scene->next, (unsigned long long)scene->next);
     scene->next++;
-    assert_int_equal(journal_append(scene->journal, JOURNAL_OTLP_JSON, json, (size_t)n, NULL, NULL), 0);
+    assert_int_equal(journal_append(scene->journal, JOURNAL_OTLP_JSON, json, (size_t)n, &before, &end), 0);
+    if (!scene->keeper)
+        return;
+    struct span_batch *spans = NULL;
+    if (scene->how == GIVEN) {
+        assert_int_equal(span_batch_new(JOURNAL_OTLP_JSON, json, (size_t)n, &spans), 0);
+        assert_int_equal(span_batch_decode(spans, 4096, NULL), 0);
+    }
+    keeper_give(scene->keeper, spans, before, end);
+    span_batch_unref(spans);
 }
 
 static void assert_all_stored(const struct scene *scene)
@@ -163,6 +177,58 @@ static void stores_what_the_journal_has(void **state)
     start(&scene, (struct keeper_settings){0});
     assert_all_stored(&scene); /* what was there before it began */
     for (int i = 0; i < 50; i++)
+        put(&scene);
+    keeper_drain(scene.keeper);
+    assert_all_stored(&scene);
+    close_scene(&scene);
+}
+
+/* Nothing of what is given is read again, but where the store refused it: then that, and what follows, once.
+ */
+static void stores_what_it_is_given(void **state)
+{
+    struct scene scene;
+    struct keeper_counts counts;
+    open_scene(&scene);
+    put(&scene);
+    start(&scene, (struct keeper_settings){0});
+    for (int i = 0; i < 50; i++)
+        put(&scene);
+    keeper_drain(scene.keeper);
+    assert_all_stored(&scene);
+    keeper_get_counts(scene.keeper, &counts);
+    assert_int_equal(counts.reread, 1); /* what was there before it began */
+    scene.fake->fail_commits = 1;
+    for (int i = 0; i < 50; i++)
+        put(&scene);
+    do
+        keeper_drain(scene.keeper);
+    while (scene.fake->committed_count < scene.next - 1);
+    assert_all_stored(&scene);
+    keeper_get_counts(scene.keeper, &counts);
+    assert_in_range(counts.reread, 2, 51);
+    close_scene(&scene);
+}
+
+/* What there is no room for is read from the journal, between what there was room for. */
+static void reads_what_it_had_no_room_for(void **state)
+{
+    struct scene scene;
+    struct keeper_counts counts;
+    open_scene(&scene);
+    start(&scene, (struct keeper_settings){0});
+    for (int i = 0; i < 60; i++) {
+        scene.how = i % 3 ? GIVEN : WITHOUT_SPANS;
+        put(&scene);
+    }
+    keeper_drain(scene.keeper);
+    assert_all_stored(&scene);
+    keeper_get_counts(scene.keeper, &counts);
+    assert_int_equal(counts.reread, 20);
+    close_scene(&scene);
+    open_scene(&scene);
+    start(&scene, (struct keeper_settings){.held_max = 3000}); /* a few at a time */
+    for (int i = 0; i < 300; i++)
         put(&scene);
     keeper_drain(scene.keeper);
     assert_all_stored(&scene);
@@ -276,6 +342,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stores_what_the_journal_has),
+        cmocka_unit_test(stores_what_it_is_given),
+        cmocka_unit_test(reads_what_it_had_no_room_for),
         cmocka_unit_test(repeats_what_was_refused),
         cmocka_unit_test(repeats_nothing_that_was_taken_without_an_answer),
         cmocka_unit_test(stores_the_rest_at_the_end),

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "otlp.pb-c.h"
+#include "span/batch.h"
+#include "span/journal.h"
 #include "span_list.h"
 #include "test.h"
 
@@ -142,6 +144,21 @@ static struct sample make_sample(void)
     return sample;
 }
 
+/* A batch that was decoded and is read later gives the same. */
+static void assert_kept_alike(const struct sample *sample)
+{
+    struct text got = {0};
+    struct span_sink sink = {.take = span_list_take, .context = &got};
+    struct span_batch *batch = NULL;
+    assert_int_equal(span_batch_new(JOURNAL_OTLP_PROTOBUF, sample->bytes, sample->length, &batch), 0);
+    assert_int_equal(span_batch_decode(batch, (size_t)1 << 20, NULL), 0);
+    assert_true(span_batch_is_kept(batch));
+    assert_int_equal(span_batch_read(batch, &sink), 0);
+    assert_string_equal(text_get(&got), text_get(&sample->expected));
+    span_batch_unref(batch);
+    text_done(&got);
+}
+
 static void decodes_what_protobuf_c_encodes(void **state)
 {
     srand(11);
@@ -154,6 +171,7 @@ static void decodes_what_protobuf_c_encodes(void **state)
         assert_string_equal(text_get(&got), text_get(&sample.expected));
         assert_int_equal(otlp_protobuf_check(sample.bytes, sample.length, &counts, NULL), 0);
         assert_int_equal(counts.spans, SPANS);
+        assert_kept_alike(&sample);
         text_done(&got);
         text_done(&sample.expected);
         free(sample.bytes);
