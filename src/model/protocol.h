@@ -1,6 +1,6 @@
 /* A protocol, as an analysis knows it: which events it reads, what a write on one of its connections says,
  * and whose what came back is. One file under src/protocols defines one `struct protocol`; the table in
- * protocols/protocols.c names them all, and nothing else does.
+ * protocols/protocols.c has them all.
  *
  * A connection has a protocol (connection_protocol()) from the first thing that tells it: an event of the
  * protocol's own, or a write whose bytes the probe recognised (uv:write). Until then it is a pipe or an

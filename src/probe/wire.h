@@ -1,7 +1,7 @@
 /* What stores speak, as their clients write it: how a connection of it begins and which commands begin in the
- * bytes that go out. One file for each, src/probe/wire_NAME.h, which write.c includes, and one name in WIRES;
- * the numbers are the catalogue's (enum sonde_wire). They are parts of write.c so that its common case stays
- * quick.
+ * bytes that go out. One file for each, src/probe/wire_NAME.h, which write.c includes; the catalogue's list
+ * (SONDE_ENUM_wire) has them in the order in which they are tried. They are parts of write.c so that its
+ * common case stays quick.
  *
  * Keys, values and texts are skipped over by their lengths and never recorded. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -47,10 +47,6 @@ static inline void skip_bytes(struct cursor *c, uint64_t *n)
 
 /* Of those that are rarer than RESP: out of the way of what every write goes through. */
 #define WIRE_APART __attribute__((noinline))
-
-/* In the order in which they are tried. */
-#define OTHER_WIRES(W) W(postgresql) W(mysql) W(memcached) W(amqp) W(nats)
-#define WIRES(W)       W(resp) OTHER_WIRES(W)
 
 /* bool wire_NAME_begins(struct cursor *): whether the first bytes on a connection are of this wire; at the
  * cost of a few bytes.

@@ -120,7 +120,7 @@ static bool ends_chunks(const struct buffer *buffers, unsigned count)
 static WIRE_APART bool begins_commands(struct descriptor *d, const struct buffer *buffers, unsigned count,
                                        uint64_t length)
 {
-#define W(name)                                                                      \
+#define W(e, name, number, label)                                                    \
     {                                                                                \
         struct cursor cursor = {.buffers = buffers, .count = count, .left = length}; \
         if (wire_##name##_begins(&cursor)) {                                         \
@@ -128,7 +128,7 @@ static WIRE_APART bool begins_commands(struct descriptor *d, const struct buffer
             return true;                                                             \
         }                                                                            \
     }
-    WIRES(W)
+    SONDE_ENUM_wire(W, wire);
 #undef W
     return false;
 }
@@ -138,11 +138,12 @@ static WIRE_APART uint32_t other_commands_begun(struct probe_thread *self, struc
 {
     uint32_t begun = 0;
     switch (d->commands.wire) {
-#define W(name)                                                              \
-    case SONDE_wire_##name:                                                  \
-        begun = wire_##name##_follow(self, &d->commands, cursor, operation); \
+#define W(e, name, number, label)                                                  \
+    case SONDE_wire_##name:                                                        \
+        if (SONDE_wire_##name != SONDE_wire_resp) /* which commands_begun() has */ \
+            begun = wire_##name##_follow(self, &d->commands, cursor, operation);   \
         break;
-        OTHER_WIRES(W)
+        SONDE_ENUM_wire(W, wire);
 #undef W
     }
     if (d->commands.lost && !begun && !d->commands.number) /* it is encrypted, or something else */

@@ -1,4 +1,4 @@
-/* The table of protocols: the only place that names them all. */
+/* The table of protocols; those of stores are the catalogue's list of wires. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocols/protocols.h"
 
@@ -7,13 +7,10 @@ const struct protocol *const PROTOCOLS[] = {
     &protocol_websocket,
     &protocol_http_server,
     &protocol_http_client,
-    &protocol_resp,
-    &protocol_postgresql,
-    &protocol_mysql,
-    &protocol_memcached,
-    &protocol_amqp,
-    &protocol_nats,
-    &protocol_pipe,
+#define STORE(e, name, number, label) &protocol_##name,
+    SONDE_ENUM_wire(STORE, wire)
+#undef STORE
+        & protocol_pipe,
     &protocol_exchange,
     NULL,
 };
