@@ -427,7 +427,7 @@ static void print_path(struct text *to, const struct request *request, const str
     text_addf(&words, " %s of waiting;",
               clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
     if (spent.runnable_ns * 10 > all_ns)
-        text_addf(&words, " in %s a thread on it waited for a CPU;",
+        text_addf(&words, " for %s of it a thread waited for a CPU;",
                   clock_format_duration(spent.runnable_ns, time, sizeof(time)));
     for (size_t i = 0; i < MIN(count, (size_t)SHOWN) && shares[i].took_ns * 50 >= all_ns; i++) {
         const struct path_step *step = shares[i].like;
@@ -457,8 +457,8 @@ void vertical_print(struct text *to, const struct request *request, const struct
         hidden += !line->shown;
     }
     if (hidden)
-        text_addf(to, "%s%*s  %zu shorter spans are not shown%s\n", style->dim,
-                  OFFSET_COLUMNS + TIME_COLUMNS + 2, "", hidden, style->none);
+        text_addf(to, "%s%*s  %zu shorter %s not shown%s\n", style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2,
+                  "", hidden, hidden == 1 ? "span is" : "spans are", style->none);
     print_path(to, request, style, width);
     if (request->timed) {
         char ran[32], waited[32], blocked[32];

@@ -37,11 +37,11 @@ int cli_usage(const struct command *command, const char *format, ...)
 int cli_help(const struct command *command)
 {
     _cleanup_(text_done) struct text out = {0};
-    text_addf(&out, "usage: sonde %s %s\n\n%s.\n\n%s", command->name, command->arguments, command->summary,
-              command->help);
+    text_addf(&out, "usage: sonde %s %s\n\n%s.\n%s%s", command->name, command->arguments, command->summary,
+              command->help && *command->help ? "\n" : "", command->help ? command->help : "");
     if (command->options) {
         enum { HELP_WIDTH = 110 };
-        text_add(&out, "\n");
+        text_add(&out, command->options->rows ? "\n" : "");
         options_help(&out, command->options, HELP_WIDTH);
         text_addf(&out, "\nExamples:\n%s", command->examples);
     }

@@ -52,12 +52,12 @@ static const struct option_group GROUPS[] = {{NULL, 0}};
 const struct command command_detach = {
     .name = "detach",
     .arguments = "PID...",
-    .summary = "Remove from processes what a killed sonde left in them",
+    .summary = "Remove what a killed sonde left in processes",
     .help =
         "A sonde that ends restores every byte, also after Ctrl-C. One that was killed (kill -9, out of "
         "memory)\n"
         "cannot: its hooks stay in place and pass through until another sonde attaches or this command\n"
-        "removes them. It needs nothing of the sonde that left them, even if that was of another version.\n"
+        "removes them. It needs nothing from the sonde that left them, even if that was another version.\n"
         "Processes that a living sonde traces are left alone: end that sonde instead.\n",
     .options = GROUPS,
     .examples = "  sonde detach 4711\n"

@@ -375,13 +375,13 @@ const struct command command_diagnose = {
     .arguments = "[--gate[=SEVERITY]] [--json] [OPTION...] PATH...",
     .summary = "Say which slice of the fleet got slower, since which version, and on which path",
     .help =
-        "Reads spans from files and folders: OTLP (JSON, JSON lines, protobuf), Jaeger and Zipkin JSON,\n"
-        "CSV, Parquet, also compressed by gzip or zstd; and folders that sonde recorded, whose name a table "
-        "can\n"
-        "join versions to (sonde.recording). Requests are bucketed by type and hardware, grouped\n"
-        "by the versions that they passed through, and the newest version of each service is compared with "
-        "the older "
-        "ones.\n",
+        "Reads spans from files and directories: OTLP (JSON, JSON lines, protobuf), Jaeger and Zipkin JSON, "
+        "CSV,\n"
+        "Parquet, also compressed by gzip or zstd; and sonde's own recordings, to which a table can join "
+        "versions\n"
+        "by their names (sonde.recording). Requests are bucketed by type and hardware and grouped by the "
+        "versions\n"
+        "that they passed through, and the newest version of each service is compared with the older ones.\n",
     .options = GROUPS,
     .examples = "  sonde diagnose spans.jsonl\n"
                 "  sonde diagnose --table hosts.csv --bucket-by hardware.generation traces/\n"

@@ -645,8 +645,8 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_doctor = {
     .name = "doctor",
     .arguments = "[OPTION...] [PID...]",
-    .summary = "Say what works here and in a process, and how to fix what does not",
-    .help = "\xe2\x9c\x93 works, ~ works with a limit, \xe2\x9c\x97 does not work; the arrow shows what "
+    .summary = "Check what works on this host and in a process, and how to fix what does not",
+    .help = "\xe2\x9c\x93 works, ~ works with limitations, \xe2\x9c\x97 does not work; the arrow shows what "
             "fixes it. "
             "Nothing is changed or attached to.\nExits with 1 when something does not work.\n",
     .options = OPTIONS,

@@ -94,13 +94,14 @@ static int most_messages_first(const void *x, const void *y)
     return (a < b) - (a > b);
 }
 
-/* "   shop, thread 12      to thread 15         20 messages, 20 answered: 25 ms in the mean, at worst 61 ms".
+/* "   shop, thread 12      to thread 15         20 messages, 20 answered: 25 ms on average, at most 61 ms".
  */
 static void add_channel(struct text *to, const json_t *channel)
 {
     const char *service = json_string_value(json_object_get(channel, "service"));
     const char *other = json_string_value(json_object_get(channel, "to_service"));
     json_int_t thread = number_of(channel, "thread"), answers = number_of(channel, "answers_count");
+    json_int_t messages = number_of(channel, "writes_count");
     char from[96], there[96];
     if (thread)
         snprintf(from, sizeof(from), "%.40s, thread %lld", service, (long long)thread);
@@ -112,12 +113,12 @@ static void add_channel(struct text *to, const json_t *channel)
     else
         snprintf(there, sizeof(there), "%.40s (process %lld)", other,
                  (long long)number_of(channel, "to_process"));
-    text_addf(to, "   %-30s to %-28s %7lld messages, %lld answered", from, there,
-              (long long)number_of(channel, "writes_count"), (long long)answers);
+    text_addf(to, "   %-30s to %-28s %7lld message%s, %lld answered", from, there, (long long)messages,
+              messages == 1 ? "" : "s", (long long)answers);
     if (answers) {
         text_add(to, ":");
         add_duration(to, (double)number_of(channel, "answer_mean_ns"), 0);
-        text_add(to, " in the mean, at worst");
+        text_add(to, " on average, at most");
         add_duration(to, (double)number_of(channel, "answer_worst_ns"), 0);
     }
     text_add(to, "\n");
@@ -129,7 +130,8 @@ static void add_channels(struct text *to, const struct analysis *analysis, const
     json_t *all = analysis_channels_json(analysis), *known[64], *channel;
     size_t count = 0, i;
     json_array_foreach (all, i, channel) {
-        bool both = number_of(channel, "to_thread") || json_object_get(channel, "to_service");
+        bool both = (number_of(channel, "thread") && number_of(channel, "to_thread")) ||
+                    json_object_get(channel, "to_service");
         if (both && count < ARRAY_SIZE(known))
             known[count++] = channel;
     }
@@ -229,7 +231,7 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
     if (of_requests) {
         prose_count(&line, of_requests, "operation");
         text_addf(&line,
-                  " of requests: %.1f %% proved theirs, %.1f %% inferred, %.1f %% ambiguous (several "
+                  " attributed to requests: %.1f %% proved, %.1f %% inferred, %.1f %% ambiguous (several "
                   "requests could have started them).",
                   100.0 * (double)c->proved / (double)of_requests,
                   100.0 * (double)c->inferred / (double)of_requests,
@@ -254,7 +256,7 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
             " belonged to requests that had begun before the recording did: what was done for them until "
             "then is not known, and they are in no table.");
     }
-    text_addf(to, "\n%sHow sure this is%s\n   ", style->bold, style->none);
+    text_addf(to, "\n%sConfidence%s\n   ", style->bold, style->none);
     prose_wrap(to, text_get(&line), 3, 3, width);
     text_add(to, "\n");
     text_done(&line);
@@ -282,18 +284,18 @@ static void add_cost(struct text *to, const struct report *report, const struct 
     if (bytes > 0)
         text_addf(to, ", %.1f MB", bytes / 1e6);
     if (share >= 0 && report->to_ns - report->from_ns >= SHARE_FROM_NS)
-        text_addf(to, "; the recorder took %.1f %% of one CPU, without setting up", share * 100);
+        text_addf(to, "; the recorder took %.1f %% of one CPU, not counting set-up", share * 100);
     text_addf(to, "; read in %s.\n",
               clock_format_duration((uint64_t)MAX(cost_of(report, "analysis_ns"), 0), time, sizeof(time)));
     if (tracing >= 0)
-        text_addf(
-            to,
-            "   Tracing took %.1f %% of all CPUs (budget %.3g %%): in the programs %.1f %% of one, "
-            "in the\n   kernel %.1f %% of one, without setting up; and %.0f MB of memory (budget %.0f MB).\n",
-            tracing * 100, cost_of(report, "budget_cpu_share") * 100,
-            MAX(cost_of(report, "probe_cpu_share"), 0) * 100,
-            MAX(cost_of(report, "kernel_cpu_share"), 0) * 100, memory / (1 << 20),
-            cost_of(report, "budget_memory_bytes") / (1 << 20));
+        text_addf(to,
+                  "   Tracing took %.1f %% of all CPUs (budget %.3g %%): in the programs %.1f %% of one, "
+                  "in the\n   kernel %.1f %% of one, not counting set-up; and %.0f MB of memory (budget %.0f "
+                  "MB).\n",
+                  tracing * 100, cost_of(report, "budget_cpu_share") * 100,
+                  MAX(cost_of(report, "probe_cpu_share"), 0) * 100,
+                  MAX(cost_of(report, "kernel_cpu_share"), 0) * 100, memory / (1 << 20),
+                  cost_of(report, "budget_memory_bytes") / (1 << 20));
 }
 
 static void print_text(struct analysis *analysis, const struct report *report, const char *folder)

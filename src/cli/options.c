@@ -343,7 +343,8 @@ static void add_row(struct text *to, const struct option_row *row, unsigned widt
 
 void options_help(struct text *to, const struct option_group *groups, unsigned width)
 {
-    text_add(to, "Options:\n");
+    if (groups->rows)
+        text_add(to, "Options:\n");
     for (; groups->rows; groups++)
         for (const struct option_row *row = groups->rows; row->name; row++)
             add_row(to, row, width);

@@ -54,9 +54,8 @@ static const char *nothing_asked(const struct analysis *a)
         if ((*analyzer)->unasked && has_process_of(a, (*analyzer)->runtime))
             return (*analyzer)->unasked;
     return a->counts.of_targets
-               ? "No Node.js or Redis process was traced: what makes requests slow is sought "
-                 "in these."
-               : "No Node.js or Redis process was traced: sonde knows these two.";
+               ? "No Node.js or Redis process was traced: only these are searched for slow requests."
+               : "No Node.js, Redis or Memcached process was traced: sonde supports only these.";
 }
 
 const char *verdict_nothing(struct analysis *a)

@@ -29,7 +29,7 @@ static const char *say_amount(struct finding *f, const struct fault *fault)
     struct duration worst, total;
     if (machine_took_part(fault) && !fault->unfinished)
         return finding_say(
-            f, "%s%s%s, without its waits for a CPU",
+            f, "%s%s%s, not counting waits for a CPU",
             fault->seen ? finding_say(f, "in %llu short callbacks, ", (unsigned long long)fault->count)
             : fault->count == 1 ? "for "
                                 : finding_say(f, "%llu times, ", (unsigned long long)fault->count),
@@ -105,13 +105,12 @@ static const char *say_circumstances(struct finding *f, const struct fault *faul
     const char *load = machine_took_part(fault)
                            ? finding_say(f,
                                          " The thread waited for a CPU for %s of that time; that is "
-                                         "the machine's load and not counted here.",
+                                         "due to the machine's load and not counted here.",
                                          say_ns(&queue, fault->run_queue_ns))
                            : "";
     if (fault->seen)
-        return finding_say(f,
-                           "No single callback%s was long; those of one request were long only together.%s",
-                           during, load);
+        return finding_say(f, "No single callback%s took long, only those of one request together.%s", during,
+                           load);
     return finding_say(f, "The event loop was blocked%s%s.%s", phase, during, load);
 }
 
@@ -283,13 +282,13 @@ void verdict_slow_command(struct analysis *a, struct finding *f, const struct fa
     if (fault->queued_commands) {
         struct text count = {0};
         prose_count(&count, fault->queued_commands, "command");
-        others = finding_say(f, "%s of others queued behind it, for %s in total.", text_get(&count),
+        others = finding_say(f, "%s of other clients queued behind it, for %s in total.", text_get(&count),
                              say_ns(&queued, fault->queued_ns));
         text_done(&count);
     }
     f->detail =
         finding_say(f,
-                    "%s (%s, client %llu%s) is executed alone: all others wait until it has finished.%s "
+                    "%s (%s, client %llu%s) runs alone: all other commands wait until it has finished.%s "
                     "%s",
                     fault->command, sender, (unsigned long long)fault->client_id, size, inner, others);
     const char *remedy = command_remedy(fault->command);
@@ -346,13 +345,13 @@ void verdict_starved(struct analysis *a, struct finding *f, const struct fault *
                     "total",
                     fault->service, (unsigned long long)fault->count, say_ns(&worst, fault->worst_ns),
                     say_ns(&total, fault->total_ns));
-    f->detail = finding_say(
-        f,
-        "%s%s took %.0f %% of the busy time of the pool's %u thread%s meanwhile, up to %s per run. "
-        "Those that waited (%s) took %s themselves on average.",
-        occupant, strchr(occupant, ',') ? "," : "", share * 100, fault->pool_threads,
-        fault->pool_threads == 1 ? "" : "s", say_ns(&run, fault->occupant_run_ns), text_get(&waiting),
-        say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
+    f->detail = finding_say(f,
+                            "%s%s accounted for %.0f %% of the busy time of the pool's %u thread%s "
+                            "meanwhile, in runs of up to %s. "
+                            "The operations that waited (%s) then ran for %s on average.",
+                            occupant, strchr(occupant, ',') ? "," : "", share * 100, fault->pool_threads,
+                            fault->pool_threads == 1 ? "" : "s", say_ns(&run, fault->occupant_run_ns),
+                            text_get(&waiting), say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
     text_done(&waiting);
     verdict_place(f, fault, "libuv");
     finding_add_count(f, "operations_count", fault->count);
@@ -373,15 +372,15 @@ void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault
                            say_ns(&waited, fault->run_queue_ns));
     const char *why =
         fault->idle_cpu_ns * 2 < fault->run_queue_ns
-            ? "The machine had more to do than it has CPUs: this is not a fault of the program."
+            ? "The machine had more work than CPUs: this is not a fault of the program."
             : finding_say(f,
-                          "For %s of it another CPU of the machine had nothing to do: it may run on some of "
-                          "them only (taskset, a cpuset of its container), where others run too.",
+                          "For %s of that time another CPU was idle: the program may be restricted to some "
+                          "CPUs (taskset, a cpuset of its container) that others use, too.",
                           say_ns(&idle, fault->idle_cpu_ns));
     f->detail = finding_say(
-        f, "%llu stretch%s of its work took long only for this reason%s. %s",
-        (unsigned long long)fault->count, fault->count == 1 ? "" : "es",
-        fault->net_ns ? finding_say(f, "; they ran for %s together", say_ns(&ran, fault->net_ns)) : "", why);
+        f, "%llu stretch%s of work took long for this reason alone%s. %s", (unsigned long long)fault->count,
+        fault->count == 1 ? "" : "es",
+        fault->net_ns ? finding_say(f, "; they ran for %s in total", say_ns(&ran, fault->net_ns)) : "", why);
     verdict_place(f, fault, "kernel");
     finding_add_count(f, "stalls_count", fault->count);
     finding_add_count(f, "waited_ns", fault->run_queue_ns);
@@ -402,7 +401,7 @@ void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *
         strncmp(what, "getaddr", 7) == 0 || strncmp(what, "getname", 7) == 0 || strncmp(what, "DNS", 3) == 0;
     const struct attl *attl = attl_of(a, fault->service, what);
     f->title =
-        finding_say(f, "%s of %s took long: requests waited %llu time%s, up to %s each, %s in total", what,
+        finding_say(f, "%s was slow in %s: requests waited %llu time%s, up to %s each, %s in total", what,
                     fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
                     say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
     uint64_t usual_ns =
@@ -415,12 +414,12 @@ void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *
                   ? "A query that c-ares sent to a name server was answered late"
                   : "dns.lookup asks the system's resolver on a thread of the pool, which was answered late"
             : "The file system or the device behind it answered late",
-        attl ? finding_say(f, " Half of the %llu such operations took at most %s.",
+        attl ? finding_say(f, " Half of all %llu such operations took at most %s.",
                            (unsigned long long)attl->count, say_ns(&usual, usual_ns))
              : "");
     if (dns)
-        f->remedy = "Examine the resolver (/etc/resolv.conf, search domains, timeouts), cache answers, keep "
-                    "connections alive so that fewer names are looked up.";
+        f->remedy = "Check the resolver (/etc/resolv.conf, search domains, timeouts), cache answers, or "
+                    "keep connections alive so that fewer names are looked up.";
     verdict_place(f, fault, dns ? "libuv" : "kernel");
     finding_add_text(f, "operation", what);
     finding_add_count(f, "operations_count", fault->count);

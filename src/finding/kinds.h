@@ -111,7 +111,7 @@
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(slow_io, "slow-io", INFO, WARNING,                                                                  \
          "A file, DNS or device operation took long in the kernel or the device.",                           \
-         "Examine the device and the file system behind it (iostat, network mounts, a pipe without a "       \
+         "Check the device and the file system behind it (iostat, network mounts, a pipe without a "         \
          "writer); keep what is read often in memory.",                                                      \
          EVIDENCE("operation", "the operation: fs_read, getaddrinfo, ...")                                   \
          EVIDENCE("operations_count", "how often requests waited that long for it")                          \
@@ -122,7 +122,7 @@
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(slow_peer, "slow-peer", INFO, WARNING,                                                              \
          "Another service or data store answered late.",                                                     \
-         "Examine the peer (trace it, read its logs or its slow query log); call it less often, in "         \
+         "Investigate the peer (trace it, read its logs or its slow query log); call it less often, in "     \
          "parallel, with a timeout or through a cache.",                                                     \
          EVIDENCE("peer", "the service, or its address where it is not traced")                              \
          EVIDENCE("call", "what was requested, where known")                                                 \
@@ -134,7 +134,7 @@
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(server_errors, "server-errors", INFO, WARNING,                                                      \
          "Requests were answered with a server error (5xx).",                                                \
-         "Examine what failed before the answer; answer from a cache or with less where it may be "          \
+         "Find out what failed before the answer; answer from a cache or with less where it may be "         \
          "missing, and limit how long requests wait for it.",                                                \
          EVIDENCE("endpoint", "method and route")                                                            \
          EVIDENCE("status", "of the answer")                                                                 \
@@ -171,7 +171,7 @@
          EVIDENCE("exit_status", "as the shell would show it")                                               \
          EVIDENCE("open_count", "requests that it had not answered")                                         \
          EVIDENCE("ended_ns", "when"))                                                                       \
-    KIND(consumers_busy, "consumers-busy", INFO, WARNING,                                                     \
+    KIND(consumers_busy, "consumers-busy", INFO, WARNING,                                                    \
          "Messages waited in a queue because all its consumers were busy with others.",                      \
          "Add consumers, let each take more at a time (prefetch, concurrency) if it waits rather than "      \
          "computes, make the work for one message shorter, or give long work a queue of its own.",           \
@@ -250,13 +250,13 @@
     KIND(lock_wait, "lock-wait", INFO, CRITICAL,                                                             \
          "The event loop waited for a lock that another thread held.",                                       \
          "Do not wait for other threads on the thread of the event loop: send a message when they are "      \
-         "done, or use Atomics.waitAsync; hold the lock for less long.",                                     \
+         "done, or use Atomics.waitAsync; hold the lock more briefly.",                                      \
          EVIDENCE("called", "the function that waited")                                                      \
          EVIDENCE("cause", "waiting")                                                                        \
          EVIDENCE_OF_STALLS("of it that no lack of CPUs explains", "those of them at this place", "waiting"))\
     KIND(ipc_blocked, "ipc-blocked", INFO, CRITICAL,                                                         \
          "A process waited for another one over a pipe or socket.",                                          \
-         "Examine what the other process was doing (its own findings), or do not make requests wait for "    \
+         "Find out what the other process was doing (its own findings), or do not make requests wait for "   \
          "it.",                                                                                              \
          EVIDENCE("channel", "the descriptor, and the process and descriptor at its other end where "        \
                              "known")                                                                        \
@@ -287,7 +287,7 @@
          EVIDENCE("library_count", "likewise"))                                                              \
     KIND(suspect_service, "suspect-service", WARNING, WARNING,                                               \
          "A service explains most of what differs from a normal period.",                                    \
-         "Examine that service first: its host, what it waits for, and what changed there.",                 \
+         "Investigate that service first: its host, what it waits for, and what changed there.",             \
          EVIDENCE("service", "the service")                                                                  \
          EVIDENCE("score", "of its evidence, the highest of all services")                                   \
          EVIDENCE("ratio", "how many times its strongest evidence is what it was")                           \

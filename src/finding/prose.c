@@ -168,7 +168,7 @@ static void add_affected(struct text *to, const struct finding *finding)
             text_addf(to, " of %s", a->service);
         text_addf(to, " %s", a->role ? a->role : "waited");
         if (groups[i].worst_ns)
-            text_addf(to, " %s%s", groups[i].count > 1 ? "up to " : "",
+            text_addf(to, " for %s%s", groups[i].count > 1 ? "up to " : "",
                       clock_format_duration(groups[i].worst_ns, time, sizeof(time)));
     }
     if (count > ENDPOINTS_SHOWN) {

@@ -107,11 +107,11 @@ int report_judge_losses(struct report *report, uint64_t events, uint64_t from_ns
     f->from_ns = from_ns;
     f->to_ns = to_ns;
     f->title = finding_say(f, "%.*f %% of the events were lost%s", share < 0.1 || share > 0.99 ? 1 : 0,
-                           share * 100, heavy ? ": what follows is drawn from the rest" : "");
+                           share * 100, heavy ? ": this report is based on the rest" : "");
     f->detail =
         heavy
             ? "Requests, operations and stalls may be missing or cut short: other findings may be wrong, and "
-              "that there is none says nothing. Why they were lost is listed below."
+              "their absence proves nothing. Why they were lost is listed below."
             : "Some requests or operations may be missing. Why they were lost is listed below.";
     finding_add_count(f, "lost_count", lost);
     finding_add_count(f, "events_count", events);

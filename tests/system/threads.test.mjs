@@ -36,7 +36,7 @@ test('a request waits for a thread: its message, the work, the answer', async (t
         assert.ok(request.critical_path.steps.some((s) => s.what === 'waits for an answer' && s.duration_ns >= BUSY_NS * 0.99), JSON.stringify(request.critical_path));
     }
     const text = await finish(t, SONDE, ['report', folder]);
-    assert.match(text.stdout, new RegExp(`threads, thread ${there.thread} +to thread ${there.to_thread} +${ROUNDS} messages, ${ROUNDS} answered: [0-9.]+ ms in the mean, at worst`));
+    assert.match(text.stdout, new RegExp(`threads, thread ${there.thread} +to thread ${there.to_thread} +${ROUNDS} messages, ${ROUNDS} answered: [0-9.]+ ms on average, at most`));
     assert.ok(quick.every((r) => !r.spans.some((s) => s.kind === 'message')));
     assert.ok(report.operations.some((o) => o.name === 'message to a thread and answer' && o.count === ROUNDS && o.attl_p50_ns >= BUSY_NS), JSON.stringify(report.operations));
 });

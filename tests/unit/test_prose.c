@@ -91,8 +91,8 @@ static void groups_victims_by_endpoint(void **state)
     }
     struct text text = {0};
     prose_findings(&text, &report, &prose_plain, 200);
-    if (!strstr(text_get(&text),
-                "5 requests: 4 x GET /u/:id of user waited up to 4.00 ms; GET /u/:id of user ran it 5.00 ms"))
+    if (!strstr(text_get(&text), "5 requests: 4 x GET /u/:id of user waited for up to 4.00 ms; GET /u/:id of "
+                                 "user ran it for 5.00 ms"))
         fail_msg("%s", text_get(&text));
     text_done(&text);
     report_done(&report);

@@ -205,8 +205,7 @@ static int run(const struct command *self, int argc, char **argv)
 static const struct option_row ROWS[] = {
     {"json", .text = "print one JSON document: findings, servers", .type = OPTION_FLAG,
      .at = AT(reading.json)},
-    {"duration", 'd', "SECONDS", "of a server: end by itself after this time", OPTION_SECONDS,
-     .at = AT(seconds)},
+    {"duration", 'd', "SECONDS", "of a server: stop after this time", OPTION_SECONDS, .at = AT(seconds)},
     {"output", 'o', "DIR", "of a server: directory for the trace; must not hold one", OPTION_TEXT,
      .at = AT(recording.observe.folder)},
     {"budget", .value = "PERCENT,MB",
@@ -223,14 +222,15 @@ const struct command command_memcached = {
     .arguments = "[OPTION...] PORT|PID|DIR",
     .summary = "Show what Memcached servers do: commands, hits and misses, threads",
     .help =
-        "Of a recording, or of a server that runs on this host: it is attached to, recorded until Ctrl-C or "
-        "for\n--duration, and left as it was. A number is the port that it listens on, or else its PID; "
-        ":11211 and\npid:4711 say which.\n\n"
+        "Reads a recording, or attaches to a server on this host, records it until Ctrl-C or for --duration, "
+        "and\n"
+        "leaves it as it was. A number is the port that the server listens on, or else its PID; :11211 and\n"
+        "pid:4711 are unambiguous.\n\n"
         "Findings come first: far more misses than usual, a thread with most of the work. Then, for "
         "each\nMemcached server in a recording: its commands by name with their number, hits, misses, "
         "execution times\nand bytes, how long connections waited for others, and what each thread did. "
-        "TLS is understood; what\ncomes by UDP is not, and evictions are not seen: both are said. Exits "
-        "with 4 when events were lost,\nelse 0.\n",
+        "TLS is supported;\ncommands over UDP and evictions are not visible, and the report says so. Exits "
+        "with 4 when events were\nlost, else 0.\n",
     .options = OPTIONS,
     .examples = "  sonde memcached --duration 10 11211\n"
                 "  sonde run -o /tmp/trace -- memcached -p 11311\n"

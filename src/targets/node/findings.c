@@ -116,10 +116,10 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
                            say_bytes(f, from), say_bytes(f, to), (unsigned long long)count);
     f->detail = finding_say(
         f,
-        "What is %s a major collection grows by %s a second and had not stopped growing at the end. A "
+        "Memory %s a major collection grew by %s a second and was still growing at the end. A "
         "collection takes %s (TIGC) and there are %s between two of them (TBGC)%s; collecting "
         "took %s in total.%s",
-        outside ? "left to the process after" : "still alive after", say_bytes(f, (uint64_t)per_s),
+        outside ? "that the process keeps after" : "still in use after", say_bytes(f, (uint64_t)per_s),
         say_ns(&in, in_ns), say_ns(&between, between_ns), balanced ? ": they balance each other" : "",
         say_ns(&all, g->time_ns), add_promises(f, g));
     verdict_place(f, fault, "v8");
@@ -148,10 +148,10 @@ static void say_pressure(struct finding *f, const struct thread *thread, const s
     f->title = finding_say(f, "Garbage collection took %.0f %% of the work of %s", share * 100,
                            thread->process->service);
     f->detail = finding_say(f,
-                            "%s of %s that the event loop was at work went into %llu collections, %llu of "
+                            "Of %s that the event loop was busy, %s went into %llu collections, %llu of "
                             "them major; the longest "
-                            "took %s. The heap does not grow: what is allocated is garbage soon.%s",
-                            say_ns(&gc, gc_ns), say_ns(&active, active_ns),
+                            "took %s. The heap does not grow: what is allocated soon becomes garbage.%s",
+                            say_ns(&active, active_ns), say_ns(&gc, gc_ns),
                             (unsigned long long)(g->count[0] + g->count[1]), (unsigned long long)g->count[1],
                             say_ns(&longest, g->longest_ns), add_promises(f, g));
     verdict_place(f, fault, "v8");
@@ -212,23 +212,22 @@ static void say_encode(struct finding *f, const struct process *process, const s
     struct duration all, worst, active;
     double share = active_ns ? (double)sum->felt_ns / (double)active_ns : 0;
     double per_byte = sum->bytes ? (double)sum->total_ns / (double)sum->bytes : 0;
-    f->title = finding_say(f, "%s took %s of %s, %.0f %% of its work", called, say_ns(&all, sum->felt_ns),
+    f->title = finding_say(f, "%s took %s in %s, %.0f %% of its work", called, say_ns(&all, sum->felt_ns),
                            process->service, share * 100);
     const char *read = node_process(process)->file_reads
-                           ? finding_say(f, " Its file reads took %s together.",
+                           ? finding_say(f, " Its file reads took %s in total.",
                                          say_ns(&active, node_process(process)->file_read_ns))
                            : "";
     const char *size =
         sum->felt_bytes
-            ? finding_say(f, " It is felt (1 ms) from %s of text on; the longest call took %s for %s.",
+            ? finding_say(f, " It becomes noticeable (1 ms) at %s of text; the longest call took %s for %s.",
                           say_bytes(f, sum->felt_bytes), say_ns(&worst, sum->worst_ns),
                           say_bytes(f, sum->worst_bytes))
             : "";
     struct duration calls;
     const char *around =
         sum->felt_ns > calls_ns
-            ? finding_say(f,
-                          " They took %s; what else the functions around them do was seen to take the rest.",
+            ? finding_say(f, " They took %s; the functions around them were seen to take the rest.",
                           say_ns(&calls, calls_ns))
             : "";
     f->detail = finding_say(f, "%llu calls took a millisecond or more.%s%s%s",

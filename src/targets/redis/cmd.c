@@ -110,7 +110,7 @@ static const struct option_row EACH_ROWS[] = {
      .text = "with --each: only those of a client: its id, its address, or "
              "ADDRESS:PORT",
      .type = OPTION_TEXT, .at = offsetof(struct redis_each, client)},
-    {"least-ms", .value = "MS", .text = "with --each: only those that executed for at least MS",
+    {"least-ms", .value = "MS", .text = "with --each: only those that took at least MS to execute",
      .type = OPTION_MS, .at = offsetof(struct redis_each, least_ns)},
     {NULL},
 };
@@ -121,18 +121,18 @@ static const struct option_row OPTION_ROWS[] = {
      .text = "show commands, waits, event loop and cluster bus while they are recorded, and "
              "findings as they appear",
      .type = OPTION_FLAG, .at = AT(follow)},
-    {"interval", .value = "SECONDS", .text = "with --follow: from one view to the next (1)",
+    {"interval", .value = "SECONDS", .text = "with --follow: time between two views (1)",
      .type = OPTION_SECONDS, .at = AT(live.interval_s)},
     {"netflow",
-     .text = "of a recording, or a directory of those of a cluster's nodes and clients: the way of each "
-             "request through them, stage by stage",
+     .text = "follow each request through a cluster, stage by stage: of a recording, or a directory with "
+             "those of its nodes and clients",
      .type = OPTION_FLAG, .at = AT(netflow)},
     {"json", .text = "print one JSON document: findings, servers; with --follow a document a line",
      .type = OPTION_FLAG, .at = AT(reading.json)},
     {"slow-command-ms", .value = "MS", .text = "report commands that execute longer than MS (10)",
      .type = OPTION_MS, .at = AT(reading.analyze.slow_command_ns)},
     {"duration", 'd', "SECONDS",
-     "of a server: end by itself after this time; with --remote: between the two readings (2)",
+     "of a server: stop after this time; with --remote: the time between the two readings (2)",
      OPTION_SECONDS, .at = AT(seconds)},
     {"output", 'o', "DIR", "of a server: directory for the trace; must not hold one", OPTION_TEXT,
      .at = AT(recording.observe.folder)},
@@ -235,33 +235,31 @@ const struct command command_redis = {
     .arguments = "[OPTION...] PORT|PID|DIR|--remote HOST:PORT",
     .summary = "Show what Redis servers do: commands, callers, queueing, threads, cluster bus",
     .help =
-        "Of a recording, or of a server that runs on this host: it is attached to, recorded until Ctrl-C or "
-        "for\n"
-        "--duration, and left as it was. A number is the port that it listens on, or else its PID; :6379 "
+        "Reads a recording, or attaches to a server on this host, records it until Ctrl-C or for --duration, "
         "and\n"
-        "pid:4711 say which.\n\n"
+        "leaves it as it was. A number is the port that the server listens on, or else its PID; :6379 and\n"
+        "pid:4711 are unambiguous.\n\n"
         "Findings come first: slow commands with the connections that waited behind them, connections "
         "that two\n"
-        "threads came to own, servers ended by a signal. Then, for each server in the recording, its "
+        "threads owned at once, servers ended by a signal. Then, for each server in the recording, its "
         "commands,\n"
         "the callers behind them (traced services by name, others by address), the event loop, the work "
         "of its\n"
         "threads, and the volume on the cluster bus. Needs no traced caller and no HTTP request. Exits "
         "with 4\n"
         "when events were lost, else 0.\n\n"
-        "With --netflow: how long each stage of a request took, from the client's write to its reading the "
-        "reply, or the\n"
-        "subscribers' reading the message, over the nodes that it passed. A directory with a recording of "
-        "each node\n"
-        "and client is read as one; their clocks are brought together by their messages, with the error "
-        "that is left.\n\n"
-        "With --remote nothing is attached to: the server is asked, as a client may, what it counts. It is "
-        "asked "
-        "INFO\n"
-        "twice, SLOWLOG GET, LATENCY LATEST and CLUSTER NODES, and nothing that changes, blocks or lists "
-        "keys. "
-        "What it\n"
-        "refuses is said, and so is what cannot be known that way.\n",
+        "With --netflow: how long each stage of a request took across the nodes that it passed, from the "
+        "client's\n"
+        "write until it read the reply, or until subscribers read the message. A directory with recordings "
+        "of all\n"
+        "nodes and clients is read as one; their clocks are aligned by their messages, and the remaining "
+        "error is\n"
+        "given.\n\n"
+        "With --remote sonde attaches to nothing: it sends the server INFO twice, SLOWLOG GET, LATENCY "
+        "LATEST and\n"
+        "CLUSTER NODES, as any client may, and nothing that changes, blocks or lists keys. What the server "
+        "refuses\n"
+        "is reported, and so is what cannot be learned that way.\n",
     .options = OPTIONS,
     .examples =
         "  sonde redis --duration 10 6379\n"
