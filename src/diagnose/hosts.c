@@ -25,32 +25,58 @@ static int pool_hosts(const struct group *group, struct clusters *to)
     return r;
 }
 
-/* Of each bucket the largest group. */
-double hosts_spread(const struct book *book, const struct judge_settings *settings, double *ret_freedom)
+/* The two largest groups of a bucket; NULL where there are fewer. */
+static void find_largest(const struct bucket *bucket, const struct group **ret_first,
+                         const struct group **ret_second)
 {
-    ARRAY(struct clusters) all = {0};
-    ARRAY(struct contrast) contrasts = {0};
-    double spread = 0;
-    array_foreach (&book->buckets, bucket) {
-        const struct group *largest = NULL;
-        array_foreach (&bucket->groups, group)
-            if (!largest || group->requests > largest->requests)
-                largest = group;
-        struct clusters clusters = {0};
-        if (bucket->whole || bucket->callee != NAMES_NONE || !largest)
-            continue;
-        if (pool_hosts(largest, &clusters) < 0 || array_add(&all, clusters) < 0)
-            clusters_done(&clusters);
+    *ret_first = *ret_second = NULL;
+    array_foreach (&bucket->groups, group) {
+        if (!*ret_first || group->requests > (*ret_first)->requests) {
+            *ret_second = *ret_first;
+            *ret_first = group;
+        } else if (!*ret_second || group->requests > (*ret_second)->requests) {
+            *ret_second = group;
+        }
     }
-    array_foreach (&all, c)
-        if (array_add(&contrasts, (struct contrast){.older = c->list.at, .older_count = c->list.count}) < 0)
+}
+
+/* Of each bucket the largest group, for the spread between hosts, and the two largest, for that of pairs. */
+void hosts_spread(const struct book *book, struct regress_settings *settings)
+{
+    ARRAY(struct clusters) all = {0}; /* by twos */
+    ARRAY(struct contrast) sides = {0}, pairs = {0};
+    array_foreach (&book->buckets, bucket) {
+        const struct group *groups[2];
+        find_largest(bucket, &groups[0], &groups[1]);
+        if (bucket->whole || bucket->callee != NAMES_NONE)
+            continue;
+        for (int i = 0; i < 2; i++) {
+            struct clusters clusters = {0};
+            if (groups[i] && pool_hosts(groups[i], &clusters) < 0) {
+                clusters_done(&clusters);
+                clusters = (struct clusters){0};
+            }
+            if (array_add(&all, clusters) < 0) {
+                clusters_done(&clusters);
+                break; /* what is there has to do */
+            }
+        }
+    }
+    for (size_t i = 0; i + 1 < all.count; i += 2) {
+        const struct clusters *first = &all.at[i], *second = &all.at[i + 1];
+        struct contrast side = {.older = first->list.at, .older_count = first->list.count}, pair = side;
+        pair.newer = second->list.at;
+        pair.newer_count = second->list.count;
+        if (array_add(&sides, side) < 0 || array_add(&pairs, pair) < 0)
             break;
-    spread = regress_host_spread(contrasts.at, contrasts.count, &settings->regress, ret_freedom);
+    }
+    settings->host_spread = regress_host_spread(sides.at, sides.count, settings, &settings->spread_freedom);
+    settings->pair_spread = regress_pair_spread(pairs.at, pairs.count, settings, &settings->pair_freedom);
     array_foreach (&all, c)
         clusters_done(c);
     array_done(&all);
-    array_done(&contrasts);
-    return spread;
+    array_done(&sides);
+    array_done(&pairs);
 }
 
 /* Remembers a host once, with the bucket in which it stands out most. */

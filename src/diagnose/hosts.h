@@ -7,9 +7,9 @@
 
 #define HOSTS_REQUESTS_MIN 20 /* of a host, before it is compared with others */
 
-/* The spread between hosts of one version in log latency, over all buckets of entries; and its degrees of
- * freedom. */
-double hosts_spread(const struct book *book, const struct judge_settings *settings, double *ret_freedom);
+/* Sets the spread between hosts of one version in log latency, that of differences between versions on the
+ * same host, over all buckets of entries, and what either rests on. */
+void hosts_spread(const struct book *book, struct regress_settings *settings);
 
 /* Adds the hosts on which a service is much slower than on their equals, whatever version they run, at the
  * false-discovery rate of the settings over all that was looked at. -ENOMEM. */

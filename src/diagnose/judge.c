@@ -616,8 +616,8 @@ int judge(const struct book *book, const struct judge_settings *asked, struct ju
     struct judgement j = {0};
     struct judge_settings with_spread = *asked;
     const struct judge_settings *settings = &with_spread;
-    double spread = hosts_spread(book, asked, &with_spread.regress.spread_freedom);
-    int r = judge_services(book, settings, spread, &j);
+    hosts_spread(book, &with_spread.regress);
+    int r = judge_services(book, settings, with_spread.regress.host_spread, &j);
     if (r == 0)
         r = hosts_judge(book, settings, &j);
     if (r == 0)

@@ -105,15 +105,19 @@ struct sides {
     3.0 /* times a bucket's own degrees of freedom that it must rest on: others' must lead */
 #define PRIOR_DOUBTED 4.0 /* times the expected variance, from which the bucket is of another kind */
 
+static double noise_of(const struct sketch *latency)
+{
+    double mean, variance;
+    sketch_log_moments(latency, &mean, &variance);
+    return variance / (double)latency->count;
+}
+
 /* The variance between a side's hosts as others lead to expect it: theirs, and the noise of the requests. */
 static double expected_variance(const struct cluster *const *hosts, size_t count, double spread)
 {
     double noise = 0;
-    for (size_t i = 0; i < count; i++) {
-        double mean, variance;
-        sketch_log_moments(hosts[i]->latency, &mean, &variance);
-        noise += variance / (double)hosts[i]->latency->count;
-    }
+    for (size_t i = 0; i < count; i++)
+        noise += noise_of(hosts[i]->latency);
     return spread * spread + noise / (double)count;
 }
 
@@ -154,8 +158,11 @@ static void test_hosts(const struct sides *sides, enum regress_measure measure,
     set_measure(result, measure, w, w.freedom, time_spread);
 }
 
-static size_t pair_hosts(const struct sides *sides, enum regress_measure measure, double *differences)
+/* Of hosts on both sides: how many, their differences, and the mean noise of these (both may be NULL). */
+static size_t pair_hosts(const struct sides *sides, enum regress_measure measure, double *differences,
+                         double *ret_noise)
 {
+    double noise = 0;
     size_t n = 0;
     for (size_t i = 0; i < sides->newer_count; i++)
         for (size_t j = 0; j < sides->older_count; j++)
@@ -163,10 +170,34 @@ static size_t pair_hosts(const struct sides *sides, enum regress_measure measure
                 if (differences)
                     differences[n] = measure_of(sides->newer[i]->latency, measure) -
                                      measure_of(sides->older[j]->latency, measure);
+                noise +=
+                    ret_noise ? noise_of(sides->newer[i]->latency) + noise_of(sides->older[j]->latency) : 0;
                 n++;
                 break;
             }
+    if (ret_noise)
+        *ret_noise = noise / (double)MAX(n, (size_t)1);
     return n;
+}
+
+/* As moderate(), of differences. */
+static void test_pairs(const struct sides *sides, enum regress_measure measure,
+                       const struct regress_settings *settings, double time_spread,
+                       struct regress_result *result)
+{
+    double noise, mean, variance;
+    size_t n = pair_hosts(sides, measure, sides->b, &noise);
+    struct welch w = stats_paired(sides->b, n);
+    double freedom = (double)n - 1, expected = settings->pair_spread * settings->pair_spread + noise;
+    stats_moments(sides->b, n, &mean, &variance);
+    if (measure == MEASURE_MIDDLE && settings->pair_freedom >= PRIOR_FREEDOMS * freedom &&
+        variance <= PRIOR_DOUBTED * expected) {
+        variance = (PRIOR_HOSTS * expected + freedom * variance) / (PRIOR_HOSTS + freedom);
+        w.error = sqrt(variance / (double)n);
+        w.freedom = freedom + PRIOR_HOSTS;
+        w.p = w.error > 0 ? stats_student_above(w.difference / w.error, w.freedom) : 1;
+    }
+    set_measure(result, measure, w, w.freedom, time_spread);
 }
 
 /* One resampled sketch's measure: every bin's count is drawn anew (Poisson bootstrap). */
@@ -276,7 +307,7 @@ static void test_sides(const struct contrast *contrast, const struct sides *side
     int measures = contrast->middle_only ? 1 : least >= PER_HOST_FOR_P99 ? 3 : 2;
     result->older_hosts = sides->older_count;
     result->newer_hosts = sides->newer_count;
-    result->paired_hosts = pair_hosts(sides, MEASURE_P95, NULL);
+    result->paired_hosts = pair_hosts(sides, MEASURE_P95, NULL, NULL);
     bool most = settings->spread_freedom < SPREAD_KNOWN || speak_for_all(sides, older, newer);
     if (most && result->paired_hosts >= HOSTS_ENOUGH && result->paired_hosts * 2 >= sides->newer_count)
         result->method = METHOD_PAIRED;
@@ -287,8 +318,7 @@ static void test_sides(const struct contrast *contrast, const struct sides *side
     for (int m = 0; m < measures; m++) {
         enum regress_measure measure = (enum regress_measure)m;
         if (result->method == METHOD_PAIRED) {
-            struct welch w = stats_paired(sides->b, pair_hosts(sides, measure, sides->b));
-            set_measure(result, measure, w, w.freedom, contrast->time_spread);
+            test_pairs(sides, measure, settings, contrast->time_spread, result);
         } else if (result->method == METHOD_HOSTS) {
             test_hosts(sides, measure, settings, contrast->time_spread, result);
         } else {
@@ -360,13 +390,13 @@ static struct spread side_spread(const struct cluster *clusters, size_t count, u
                                  double *values)
 {
     struct spread spread = {0};
-    double mean, variance;
+    double mean;
     size_t hosts = 0;
     for (size_t h = 0; h < count; h++) {
         if (clusters[h].latency->count < minimum)
             continue;
-        sketch_log_moments(clusters[h].latency, &values[hosts++], &variance);
-        spread.noise += variance / (double)clusters[h].latency->count;
+        values[hosts++] = measure_of(clusters[h].latency, MEASURE_MIDDLE);
+        spread.noise += noise_of(clusters[h].latency);
     }
     if (hosts < 2)
         return spread;
@@ -382,44 +412,88 @@ static int by_variance(const void *x, const void *y)
     return a->variance < b->variance ? -1 : a->variance > b->variance;
 }
 
-/* Both sides of all contrasts pooled, since two hosts tell something too once there are many buckets; what is
+/* How much is learnt of the spread where the means are as noisy: all, unless the noise hides a usual spread.
+ */
+static double weight_of(const struct spread *spread)
+{
+    double usual = DEFAULT_SPREAD * DEFAULT_SPREAD, share = usual / (usual + spread->noise);
+    return share * share;
+}
+
+/* All pooled by how much they tell, since two hosts tell something too once there are many buckets; what is
  * far above the median is cut down, so that one strange bucket does not speak for all. What few hosts tell
  * may be too small by chance: the spread is widened by as much as Student's distribution is wider than the
  * normal one that it is used with. */
-double regress_host_spread(const struct contrast *contrasts, size_t count,
-                           const struct regress_settings *settings, double *ret_freedom)
+static double pool_spreads(struct spread *spreads, size_t n, double *ret_freedom)
 {
-    struct regress_settings s = effective(settings);
-    size_t n = 0, most = 1;
     *ret_freedom = 0;
-    for (size_t i = 0; i < count; i++)
-        most = MAX(most, MAX(contrasts[i].older_count, contrasts[i].newer_count));
-    _cleanup_(freep) struct spread *spreads = malloc((2 * count + 1) * sizeof(*spreads));
-    _cleanup_(freep) double *values = malloc(most * sizeof(*values));
-    if (!spreads || !values)
-        return DEFAULT_SPREAD;
-    for (size_t i = 0; i < 2 * count; i++) {
-        const struct contrast *c = &contrasts[i / 2];
-        struct spread one = side_spread(i % 2 ? c->newer : c->older, i % 2 ? c->newer_count : c->older_count,
-                                        s.minimum_per_host, values);
-        if (one.freedom > 0)
-            spreads[n++] = one;
-    }
     if (n == 0)
         return DEFAULT_SPREAD; /* an assumption, not an estimate */
     qsort(spreads, n, sizeof(*spreads), by_variance);
     double most_variance = fmax(spreads[n / 2].variance, DEFAULT_SPREAD * DEFAULT_SPREAD) * STRANGE;
-    double freedom = PRIOR_FREEDOM, sum = PRIOR_FREEDOM * DEFAULT_SPREAD * DEFAULT_SPREAD;
-    double noise = 0;
+    double weights = PRIOR_FREEDOM, squares = PRIOR_FREEDOM, noise = 0;
+    double sum = PRIOR_FREEDOM * DEFAULT_SPREAD * DEFAULT_SPREAD;
     for (size_t i = 0; i < n; i++) {
-        freedom += spreads[i].freedom;
-        sum += spreads[i].freedom * fmin(spreads[i].variance, most_variance);
-        noise += spreads[i].freedom * spreads[i].noise;
+        double weight = weight_of(&spreads[i]) * spreads[i].freedom;
+        weights += weight;
+        squares += weight * weight_of(&spreads[i]);
+        sum += weight * fmin(spreads[i].variance, most_variance);
+        noise += weight * spreads[i].noise;
     }
-    *ret_freedom = freedom - PRIOR_FREEDOM;
+    double freedom = weights * weights / squares;
+    *ret_freedom = fmax(freedom - PRIOR_FREEDOM, 0);
     double wider =
         stats_student_quantile(TAIL_FOR_SPREAD, freedom) / stats_student_quantile(TAIL_FOR_SPREAD, 1e9);
     /* Widened first: what few requests say of the spread is as uncertain as all of what was seen. */
-    double variance = (sum * wider * wider - noise) / freedom;
+    double variance = (sum * wider * wider - noise) / weights;
     return sqrt(fmax(variance, 1e-6));
+}
+
+static size_t most_hosts(const struct contrast *contrasts, size_t count)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < count; i++)
+        most = MAX(most, MAX(contrasts[i].older_count, contrasts[i].newer_count));
+    return most;
+}
+
+double regress_host_spread(const struct contrast *contrasts, size_t count,
+                           const struct regress_settings *settings, double *ret_freedom)
+{
+    struct regress_settings s = effective(settings);
+    _cleanup_(freep) struct spread *spreads = malloc((2 * count + 1) * sizeof(*spreads));
+    _cleanup_(freep) double *values = malloc(most_hosts(contrasts, count) * sizeof(*values));
+    size_t n = 0;
+    for (size_t i = 0; spreads && values && i < 2 * count; i++) {
+        const struct contrast *c = &contrasts[i / 2];
+        spreads[n] = side_spread(i % 2 ? c->newer : c->older, i % 2 ? c->newer_count : c->older_count,
+                                 s.minimum_per_host, values);
+        n += spreads[n].freedom > 0;
+    }
+    return pool_spreads(spreads, n, ret_freedom);
+}
+
+double regress_pair_spread(const struct contrast *contrasts, size_t count,
+                           const struct regress_settings *settings, double *ret_freedom)
+{
+    struct regress_settings s = effective(settings);
+    size_t most = most_hosts(contrasts, count), n = 0;
+    _cleanup_(freep) struct spread *spreads = malloc((count + 1) * sizeof(*spreads));
+    _cleanup_(freep) const struct cluster **kept = malloc(2 * most * sizeof(*kept));
+    _cleanup_(freep) double *values = malloc(most * sizeof(*values));
+    for (size_t i = 0; spreads && kept && values && i < count; i++) {
+        const struct contrast *c = &contrasts[i];
+        struct sides sides = {.older = kept, .newer = kept + most};
+        struct spread one = {0};
+        double mean;
+        sides.older_count = collect(c->older, c->older_count, s.minimum_per_host, sides.older);
+        sides.newer_count = collect(c->newer, c->newer_count, s.minimum_per_host, sides.newer);
+        size_t pairs = pair_hosts(&sides, MEASURE_MIDDLE, values, &one.noise);
+        if (pairs < 2)
+            continue;
+        stats_moments(values, pairs, &mean, &one.variance);
+        one.freedom = (double)pairs - 1;
+        spreads[n++] = one;
+    }
+    return pool_spreads(spreads, n, ret_freedom);
 }

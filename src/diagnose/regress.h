@@ -46,6 +46,7 @@ struct regress_settings {
     uint64_t minimum_per_host;   /* 0: 20; hosts below are left out of the test */
     double host_spread;          /* standard deviation between hosts of log latency; 0: 0.05 */
     double spread_freedom; /* how many hosts that rests on, less one for each side; 0: it is an assumption */
+    double pair_spread, pair_freedom; /* the same of how much a version's effect differs between hosts */
 };
 
 struct regress_result {
@@ -75,6 +76,11 @@ size_t regress_select(struct regress_result *results, size_t count, const struct
 /* The spread between hosts of one version that the contrasts show together, in log latency; 0.05 when they
  * show none; and the degrees of freedom that it rests on. */
 double regress_host_spread(const struct contrast *contrasts, size_t count,
+                           const struct regress_settings *settings, double *ret_freedom);
+
+/* How much the difference between two versions on the same host varies from host to host, beyond the noise of
+ * the requests: of all contrasts with hosts on both sides together; and the degrees of freedom. */
+double regress_pair_spread(const struct contrast *contrasts, size_t count,
                            const struct regress_settings *settings, double *ret_freedom);
 
 const char *regress_method_words(enum regress_method method);
