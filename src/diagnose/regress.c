@@ -8,15 +8,17 @@
 
 #include "base/macro.h"
 
-#define HOSTS_ENOUGH     3   /* on both sides, for a test over hosts */
-#define HOSTS_SHARE      0.9 /* of a side's requests: what the hosts that are tested must have served */
-#define PER_HOST_FOR_P99 200 /* requests, below which a host's p99 is mostly noise */
-#define RESAMPLES        200
-#define DEFAULT_SPREAD   0.05
-#define STRANGE          20     /* times the median: a variance that speaks for no other bucket */
-#define TAIL_FOR_SPREAD  0.0002 /* where the distributions are made alike: far out, as alarms are */
-#define SPREAD_KNOWN     30 /* degrees of freedom of the spread between hosts, from which it is relied on */
-#define PRIOR_FREEDOM    4  /* what the default counts for beside what is seen */
+#define HOSTS_ENOUGH      3   /* on both sides, for a test over hosts */
+#define HOSTS_SHARE       0.9 /* of a side's requests: what the hosts that are tested must have served */
+#define PER_HOST_FOR_P99  200 /* requests, below which a host's p99 is mostly noise */
+#define RESAMPLES         200
+#define RESAMPLED_FOR_P95 200 /* requests of a side, of which ten are beyond the quantile */
+#define RESAMPLED_FOR_P99 1000
+#define DEFAULT_SPREAD    0.05
+#define STRANGE           20     /* times the median: a variance that speaks for no other bucket */
+#define TAIL_FOR_SPREAD   0.0002 /* where the distributions are made alike: far out, as alarms are */
+#define SPREAD_KNOWN      30 /* degrees of freedom of the spread between hosts, from which it is relied on */
+#define PRIOR_FREEDOM     4  /* what the default counts for beside what is seen */
 
 static struct regress_settings effective(const struct regress_settings *settings)
 {
@@ -295,16 +297,25 @@ static bool speak_for_all(const struct sides *sides, const struct sketch *older,
            requests_of(sides->newer, sides->newer_count) >= HOSTS_SHARE * (double)newer->count;
 }
 
-static void test_sides(const struct contrast *contrast, const struct sides *sides, const struct sketch *older,
-                       const struct sketch *newer, const struct regress_settings *settings,
-                       struct regress_result *result)
+/* How many of the measures tell something. Of few requests a high quantile is but the slowest of them, and
+ * these drawn anew hardly vary: resampling would be far too sure of it. */
+static int count_measures(const struct sides *sides, const struct sketch *older, const struct sketch *newer,
+                          enum regress_method method)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t least = MIN(older->count, newer->count);
+    if (method == METHOD_BOOTSTRAP)
+        return least >= RESAMPLED_FOR_P99 ? 3 : least >= RESAMPLED_FOR_P95 ? 2 : 1;
     for (size_t i = 0; i < sides->older_count; i++)
         least = MIN(least, sides->older[i]->latency->count);
     for (size_t i = 0; i < sides->newer_count; i++)
         least = MIN(least, sides->newer[i]->latency->count);
-    int measures = contrast->middle_only ? 1 : least >= PER_HOST_FOR_P99 ? 3 : 2;
+    return least >= PER_HOST_FOR_P99 ? 3 : 2;
+}
+
+static void test_sides(const struct contrast *contrast, const struct sides *sides, const struct sketch *older,
+                       const struct sketch *newer, const struct regress_settings *settings,
+                       struct regress_result *result)
+{
     result->older_hosts = sides->older_count;
     result->newer_hosts = sides->newer_count;
     result->paired_hosts = pair_hosts(sides, MEASURE_P95, NULL, NULL);
@@ -315,6 +326,7 @@ static void test_sides(const struct contrast *contrast, const struct sides *side
         result->method = METHOD_HOSTS;
     else
         result->method = METHOD_BOOTSTRAP;
+    int measures = contrast->middle_only ? 1 : count_measures(sides, older, newer, result->method);
     for (int m = 0; m < measures; m++) {
         enum regress_measure measure = (enum regress_measure)m;
         if (result->method == METHOD_PAIRED) {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/macro.h"
 #include "test.h"
 
 enum { HOSTS = 12 };
@@ -95,6 +96,61 @@ static void few_requests_on_each_host_are_enough(void **state)
     done(&s);
 }
 
+/* How much a version's effect differs between hosts is borrowed from other buckets; not where this one is of
+ * another kind. */
+static void six_pairs_borrow_from_other_buckets(void **state)
+{
+    static struct scene s;
+    struct regress_result alone, known, other;
+    make(&s, 6, 100, true, log(1.12), 0, 7);
+    regress_test(&s.contrast, NULL, &alone);
+    regress_test(&s.contrast, &(struct regress_settings){.pair_spread = 0.01, .pair_freedom = 200}, &known);
+    assert_int_equal(known.method, METHOD_PAIRED);
+    assert_true(known.p_of[MEASURE_MIDDLE] < alone.p_of[MEASURE_MIDDLE]);
+    for (int i = 0; i < 3000; i++)
+        sketch_add(&s.newer[0], (uint64_t)exp(17));
+    regress_test(&s.contrast, NULL, &alone);
+    regress_test(&s.contrast, &(struct regress_settings){.pair_spread = 0.01, .pair_freedom = 200}, &other);
+    assert_true(other.p_of[MEASURE_MIDDLE] == alone.p_of[MEASURE_MIDDLE]);
+    done(&s);
+}
+
+static void pairs_of_many_buckets_show_their_spread(void **state)
+{
+    enum { BUCKETS = 12 };
+    static struct scene scenes[BUCKETS];
+    struct contrast contrasts[BUCKETS];
+    double freedom;
+    for (uint64_t i = 0; i < BUCKETS; i++) {
+        make(&scenes[i], 6, 1000, true, 0.1 * (double)(i % 3), 0, 200 + i);
+        contrasts[i] = scenes[i].contrast;
+    }
+    double spread = regress_pair_spread(contrasts, BUCKETS, NULL, &freedom); /* the same shift on all hosts */
+    assert_true(spread < 0.03 && freedom > 40);
+    spread = regress_host_spread(contrasts, BUCKETS, NULL, &freedom);
+    assert_true(spread > 0.05 && spread < 0.12 && freedom > 80);
+    for (int i = 0; i < BUCKETS; i++)
+        done(&scenes[i]);
+}
+
+/* Of few requests the slowest few say nothing of a version, and resampling them does not know that. */
+static void high_quantiles_take_many_requests(void **state)
+{
+    static struct scene s;
+    static const int requests[] = {30, 110, 510}; /* on two hosts */
+    for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+        struct regress_result r;
+        int measures = 0;
+        make(&s, 2, requests[i], false, 0, log(3), 8);
+        regress_test(&s.contrast, NULL, &r);
+        assert_int_equal(r.method, METHOD_BOOTSTRAP);
+        for (int m = 0; m < MEASURES; m++)
+            measures += r.ratio[m] != 1;
+        assert_int_equal(measures, 1 + (int)i);
+        done(&s);
+    }
+}
+
 /* Hosts that differ are no slow-down, however many requests they served. */
 static void differing_hosts_are_no_regression(void **state)
 {
@@ -147,9 +203,13 @@ static void e_values_grow_with_evidence(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shifts_and_tails_are_found), cmocka_unit_test(few_requests_on_each_host_are_enough),
-        cmocka_unit_test(differing_hosts_are_no_regression), cmocka_unit_test(too_little_data_is_no_verdict),
-        cmocka_unit_test(e_values_grow_with_evidence)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shifts_and_tails_are_found),
+                                       cmocka_unit_test(few_requests_on_each_host_are_enough),
+                                       cmocka_unit_test(differing_hosts_are_no_regression),
+                                       cmocka_unit_test(too_little_data_is_no_verdict),
+                                       cmocka_unit_test(six_pairs_borrow_from_other_buckets),
+                                       cmocka_unit_test(pairs_of_many_buckets_show_their_spread),
+                                       cmocka_unit_test(high_quantiles_take_many_requests),
+                                       cmocka_unit_test(e_values_grow_with_evidence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
