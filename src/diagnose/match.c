@@ -18,6 +18,8 @@
 #define STILL_RUNS_MIN  10
 #define CLASS_HOSTS_MIN 2 /* of the older side, before a class' effect is told from a host's */
 #define PLACEBO_SLOTS   6
+#define MOVED_MIN       2.0 /* standard errors, from which the level of the older side moved */
+#define GROWN_MIN       3.5 /* the same where many places were looked at */
 #define BINS_PER_LOG    (64 / 0.69314718055994530942)
 #define BLOCKS_ROOM     BOOK_SLOTS_MAX
 
@@ -536,38 +538,66 @@ static int count_errors(const struct model *m, struct match *match)
     return r;
 }
 
-/* How far the older side's level moves without a new version: between the halves of its time, beyond what the
- * noise of requests would make of it. Only where the sides are not of the same time. */
-static double find_time_spread(struct model *m)
+/* The older side's level in order of time: requests and their summed log latency, host and class taken out.
+ */
+struct course {
+    double n[BOOK_SLOTS_MAX + 2], sum[BOOK_SLOTS_MAX + 2], all, all_sum;
+    double noise; /* variance of one request */
+    size_t count;
+};
+
+static void find_course(const struct model *m, struct course *ret_course)
 {
     struct slot_sum slots[BOOK_SLOTS_MAX + 2];
-    double n[2] = {0}, sum[2] = {0}, noise = 0, older = 0, so_far = 0;
-    size_t count = sum_slots(m, slots, ARRAY_SIZE(slots)), used = 0;
-    uint32_t middle = 0;
-    for (size_t i = 0; i < count; i++) {
-        older += slots[i].older;
-        used += slots[i].older > 0;
+    struct course course = {.count = sum_slots(m, slots, ARRAY_SIZE(slots))};
+    array_foreach (&m->pieces, p) {
+        size_t at = 0;
+        while (at < course.count && slots[at].slot != p->stratum->slot)
+            at++;
+        if (p->newer || at == course.count)
+            continue;
+        double level = p->mean - m->hosts.at[p->host_at].value - m->classes.at[p->class_at].level;
+        course.n[at] += p->n;
+        course.sum[at] += p->n * level;
+        course.all += p->n;
+        course.all_sum += p->n * level;
+        course.noise += p->variance * p->n;
     }
+    course.noise /= fmax(course.all, 1);
+    *ret_course = course;
+}
+
+/* How far the older side's level moves without a new version, beyond what the noise of requests would make of
+ * it: between the halves of its time, and from all of it to any last part of it, since what grew before the
+ * newer version came did not grow because of it. Only where the sides are not of the same time. */
+static double find_time_spread(const struct model *m)
+{
+    struct course course;
+    double n = 0, sum = 0, spread = 0;
+    size_t used = 0;
+    bool halved = false;
+    find_course(m, &course);
+    for (size_t i = 0; i < course.count; i++)
+        used += course.n[i] > 0;
     if (used < PLACEBO_SLOTS)
         return 0;
-    for (size_t i = 0; i < count; i++) {
-        so_far += slots[i].older;
-        if (so_far <= older / 2)
-            middle = slots[i].slot;
-    }
-    array_foreach (&m->pieces, p) {
-        if (p->newer)
+    for (size_t i = course.count; i-- > 1;) {
+        n += course.n[i];
+        sum += course.sum[i];
+        double before = course.all - n;
+        if (n < BLOCK_OLDER_MIN || before < BLOCK_OLDER_MIN)
             continue;
-        int half = p->stratum->slot > middle;
-        n[half] += p->n;
-        sum[half] += p->n * (p->mean - m->hosts.at[p->host_at].value - m->classes.at[p->class_at].level);
-        noise += p->variance * p->n;
+        double moved = sum / n - (course.all_sum - sum) / before;
+        double chance = course.noise * (1 / n + 1 / before);
+        if (!halved && before - course.n[i - 1] < course.all / 2) {
+            halved = true;
+            if (moved * moved > MOVED_MIN * MOVED_MIN * chance)
+                spread = fmax(spread, sqrt(moved * moved - chance));
+        }
+        if (moved > 0 && moved * moved > GROWN_MIN * GROWN_MIN * chance)
+            spread = fmax(spread, sqrt(moved * moved - chance) * before / course.all);
     }
-    if (n[0] < BLOCK_OLDER_MIN || n[1] < BLOCK_OLDER_MIN)
-        return 0;
-    double moved = sum[1] / n[1] - sum[0] / n[0];
-    double chance = noise / (n[0] + n[1]) * (1 / n[0] + 1 / n[1]);
-    return moved * moved > 4 * chance ? sqrt(moved * moved - chance) : 0;
+    return spread;
 }
 
 int match_sides(const struct book *book, const struct group *const *older, size_t older_count,

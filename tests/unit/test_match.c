@@ -13,11 +13,12 @@
 
 /* What a test plans: requests a side, and the log latency that time and mix add. */
 struct plan {
-    double newer_from;  /* share of the time */
-    double drift;       /* log, over all of the time */
-    double dear[2];     /* share of dear requests, which take three times as long, of either side */
-    double newer_takes; /* log */
-    bool alone;         /* the newer side, once it is there */
+    double newer_from;      /* share of the time */
+    double drift;           /* log, over all of the time */
+    double dear[2];         /* share of dear requests, which take three times as long, of either side */
+    double newer_takes;     /* log */
+    double grows_at, grows; /* share of the time, log */
+    bool alone;             /* the newer side, once it is there */
 };
 
 static struct match match_of(const struct plan *plan, struct diagnosis **ret_diagnosis)
@@ -37,6 +38,7 @@ static struct match match_of(const struct plan *plan, struct diagnosis **ret_dia
         struct span_resource resource = {
             .service = SLICE("shop"), .version = newer ? SLICE("2") : SLICE("1"), .host = slice_of(host)};
         double ns = 1e7 * exp(plan->drift * share + (dear ? log(3) : 0) + (newer ? plan->newer_takes : 0) +
+                              (plan->grows > 0 && share > plan->grows_at ? plan->grows : 0) +
                               0.2 * stats_random_normal(&random));
         struct span span = {.trace_low = i,
                             .id = i,
@@ -115,10 +117,28 @@ static void different_times_cost_certainty(void **state)
     diagnosis_free(diagnosis);
 }
 
+/* What grew before the newer version came did not grow because of it. */
+static void growth_before_the_newer_version_costs_certainty(void **state)
+{
+    struct diagnosis *diagnosis;
+    struct plan plan = {.newer_from = 0.5, .grows_at = 0.46, .grows = 0.3, .alone = true};
+    struct match match = match_of(&plan, &diagnosis);
+    assert_false(match.concurrent);
+    assert_true(match.time_spread > 0.2 && match.time_spread < 0.3);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+    plan.grows_at = 0.5; /* with the newer version */
+    match = match_of(&plan, &diagnosis);
+    assert_true(match.time_spread < 0.05);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(drift_is_not_the_versions),
                                        cmocka_unit_test(a_mix_is_not_the_versions),
-                                       cmocka_unit_test(different_times_cost_certainty)};
+                                       cmocka_unit_test(different_times_cost_certainty),
+                                       cmocka_unit_test(growth_before_the_newer_version_costs_certainty)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
