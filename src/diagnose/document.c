@@ -107,6 +107,7 @@ static json_t *verdict_json(const struct book *book, const struct verdict *v)
     json_object_set_new(json, "errors_p_value", json_real(v->errors.p));
     json_object_set_new(json, "of_callers", json_boolean(v->of_callers));
     json_object_set_new(json, "same_time", json_boolean(v->concurrent));
+    json_object_set_new(json, "order_unknown", json_boolean(v->order_unknown));
     json_object_set_new(json, "mix_ratio", json_real(v->mix_ratio));
     if (v->mix_changed) {
         judge_mix_words(book, v, &words);

@@ -397,6 +397,13 @@ static void say_remedy(const struct book *book, const struct verdict *v, struct 
             "Roll %s back to %s, the last version before it got slower; %s, which runs now, is as "
             "slow as %s. Look at the call path named above.",
             service, base, version, since);
+    else if (v->order_unknown)
+        f->remedy = finding_say(f,
+                                "Nothing shows which of %s and %s is the newer one (--candidate VERSION says "
+                                "it). If it is %s, stop "
+                                "the rollout of %s %s, or roll back to %s. Look at %s.",
+                                version, base, version, service, version, base,
+                                judge_by_errors(v) ? "the requests that fail" : "the call path named above");
     else
         f->remedy =
             finding_say(f, "Stop the rollout of %s %s, or roll back to %s, and look at %s.", service, version,

@@ -262,10 +262,18 @@ static int judge_sides(const struct book *book, const struct judge_settings *set
     return r;
 }
 
+/* Whether the sides are the two versions of which nothing shows the newer one. */
+static bool is_order_unknown(const struct judge_settings *settings, const struct version_list *list,
+                             const struct version_sides *sides)
+{
+    return list->unsure && !settings->base && !settings->candidate &&
+           sides->newer == list->versions[list->count - 1] &&
+           sides->older[sides->older_count - 1] == list->versions[list->count - 2];
+}
+
 /* One bucket of a service. */
 static int judge_one(const struct book *book, const struct judge_settings *settings, uint32_t b,
-                     const uint32_t *versions, size_t version_count, double spread,
-                     struct judgement *judgement)
+                     const struct version_list *list, double spread, struct judgement *judgement)
 {
     const struct bucket *bucket = &book->buckets.at[b];
     uint32_t service = book_judged(book, bucket);
@@ -273,11 +281,12 @@ static int judge_one(const struct book *book, const struct judge_settings *setti
     uint32_t here[VERSIONS_ROOM];
     size_t here_count = 0;
     struct verdict verdict = {.bucket = b, .service = service, .follows = NAMES_NONE, .mix_ratio = 1};
-    for (size_t v = 0; v < version_count && here_count < VERSIONS_ROOM; v++)
-        if (judge_groups(book, bucket, service, &versions[v], 1, &any, 1))
-            here[here_count++] = versions[v];
+    for (size_t v = 0; v < list->count && here_count < VERSIONS_ROOM; v++)
+        if (judge_groups(book, bucket, service, &list->versions[v], 1, &any, 1))
+            here[here_count++] = list->versions[v];
     if (!versions_choose(book, bucket, here, here_count, settings->base, settings->candidate, &verdict.sides))
         return 0;
+    verdict.order_unknown = is_order_unknown(settings, list, &verdict.sides);
     verdict.older_bucket = b;
     verdict.of_callers = bucket->callee != NAMES_NONE;
     return judge_sides(book, settings, spread, &verdict, judgement);
@@ -372,14 +381,16 @@ static size_t find_lone(const struct book *book, uint32_t service, const uint32_
 /* Operations that the newest version does not have any more, and others in their place with as large a share
  * of the requests, of the same kind and the same bucketing attributes: the same ones, renamed. */
 static int judge_renamed(const struct book *book, const struct judge_settings *settings, uint32_t service,
-                         const uint32_t *versions, size_t count, double spread, struct judgement *judgement)
+                         const struct version_list *list, double spread, struct judgement *judgement)
 {
     struct lone gone[LONE_MAX], come[LONE_MAX];
     struct verdict verdict = {.service = service, .follows = NAMES_NONE, .mix_ratio = 1};
     const struct bucket none = {0};
     int r = 0;
-    if (!versions_choose(book, &none, versions, count, settings->base, settings->candidate, &verdict.sides))
+    if (!versions_choose(book, &none, list->versions, list->count, settings->base, settings->candidate,
+                         &verdict.sides))
         return 0;
+    verdict.order_unknown = is_order_unknown(settings, list, &verdict.sides);
     size_t gone_count = find_lone(book, service, verdict.sides.older, verdict.sides.older_count,
                                   &verdict.sides.newer, 1, gone);
     size_t come_count = find_lone(book, service, &verdict.sides.newer, 1, verdict.sides.older,
@@ -411,19 +422,19 @@ static int judge_services(const struct book *book, const struct judge_settings *
         if (!map_put(&services, v->service, NULL))
             r = -ENOMEM;
     map_foreach (&services, slot) {
-        uint32_t service = (uint32_t)slot->key, *versions;
-        size_t count;
+        uint32_t service = (uint32_t)slot->key;
+        struct version_list list;
         if (r < 0 || (settings->service && strcmp(names_get(book->names, service), settings->service) != 0))
             continue;
-        r = versions_list(book, service, &versions, &count);
+        r = versions_list(book, service, &list);
         if (r < 0)
             break;
-        for (uint32_t b = 0; r == 0 && count >= 2 && b < book->buckets.count; b++)
+        for (uint32_t b = 0; r == 0 && list.count >= 2 && b < book->buckets.count; b++)
             if (!book->buckets.at[b].whole && book_judged(book, &book->buckets.at[b]) == service)
-                r = judge_one(book, settings, b, versions, count, spread, judgement);
-        if (r == 0 && count >= 2)
-            r = judge_renamed(book, settings, service, versions, count, spread, judgement);
-        free(versions);
+                r = judge_one(book, settings, b, &list, spread, judgement);
+        if (r == 0 && list.count >= 2)
+            r = judge_renamed(book, settings, service, &list, spread, judgement);
+        free(list.versions);
     }
     map_done(&services);
     return r;
@@ -488,6 +499,16 @@ static double times_wanted(const struct regress_result *r)
     return room > 0.05 ? fmin(reach * reach / (room * room), 100) : 4;
 }
 
+/* Neither version is slower than the other, or fails more often: what "not slower" takes where nothing shows
+ * which of them is the newer one. */
+static bool is_alike(const struct verdict *v)
+{
+    const struct error_result *e = &v->errors;
+    bool fails_less =
+        e->high < 1 / ERRORS_MINIMUM_RATIO && e->rate_older - e->rate_newer >= ERRORS_MINIMUM_SHARE;
+    return v->result.low[MEASURE_MIDDLE] >= 1 / JUDGE_TOLERANCE && !fails_less;
+}
+
 static void find_outcome(const struct judge_settings *settings, struct verdict *v)
 {
     const struct regress_result *r = &v->result;
@@ -498,7 +519,7 @@ static void find_outcome(const struct judge_settings *settings, struct verdict *
     if (judge_takes_longer(v) || judge_fails_more(v)) {
         v->outcome = OUTCOME_SLOWER;
     } else if (r->method != METHOD_NONE && !suspicious && r->high[MEASURE_MIDDLE] <= JUDGE_TOLERANCE) {
-        v->outcome = OUTCOME_NOT_SLOWER;
+        v->outcome = v->order_unknown && !is_alike(v) ? OUTCOME_CANNOT_TELL : OUTCOME_NOT_SLOWER;
     } else {
         v->outcome = OUTCOME_CANNOT_TELL;
         if (r->method == METHOD_NONE || v->waiting) {

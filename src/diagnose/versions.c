@@ -11,11 +11,13 @@
 #include "base/macro.h"
 #include "diagnose/stats.h"
 
-#define MISSED_MIN     10    /* requests that a version would have had before its first one, had it run */
-#define SAME_TIME      3     /* requests between the first ones of two versions that came together */
-#define HISTORY_LONG   10    /* versions, from which change points are looked for */
-#define HISTORY_REGIME 3     /* versions, of the shortest regime */
-#define REQUESTS_MIN   20    /* of a version, before it has a level */
+#define MISSED_MIN     10 /* requests that a version would have had before its first one, had it run */
+#define SAME_TIME      3  /* requests between the first ones of two versions that came together */
+#define MOST_TIMES     3  /* as many requests: of two from the beginning the older one, the other a canary */
+#define COMMIT_LENGTH  7  /* of a commit's abbreviated name, at least */
+#define HISTORY_LONG   10 /* versions, from which change points are looked for */
+#define HISTORY_REGIME 3  /* versions, of the shortest regime */
+#define REQUESTS_MIN   20 /* of a version, before it has a level */
 #define RISE_MIN       0.095 /* log 1.1: smaller rises within the history are not told from its noise */
 #define SLOWER_ALREADY 0.14  /* log 1.15 above the lowest level: no base */
 
@@ -24,6 +26,7 @@ struct seen_version {
     uint64_t first_ns, last_ns, requests;
     const char *name;
     bool arrived; /* later than what was seen begins */
+    bool left;    /* before what was seen ends */
 };
 
 static bool is_number(const char *version)
@@ -38,21 +41,65 @@ static bool is_number(const char *version)
     return true;
 }
 
+/* Whether the word around a place is the abbreviated name of a commit: its digits are no numbers. */
+static bool is_commit(const char *name, size_t at)
+{
+    size_t from = at, to = at;
+    bool letters = false;
+    while (from > 0 && isalnum((unsigned char)name[from - 1]))
+        from--;
+    while (isalnum((unsigned char)name[to]))
+        to++;
+    for (size_t i = from; i < to; i++) {
+        if (!isxdigit((unsigned char)name[i]) &&
+            !(i == from && name[i] == 'g')) /* as `git describe` has it */
+            return false;
+        letters |= isalpha((unsigned char)name[i]);
+    }
+    return letters && to - from >= COMMIT_LENGTH;
+}
+
+/* Whether the first difference between two names is one of numbers: "release-9" and "release-12". */
+static bool differ_by_number(const char *a, const char *b)
+{
+    size_t same = 0;
+    while (a[same] && a[same] == b[same])
+        same++;
+    bool first = isdigit((unsigned char)a[same]), second = isdigit((unsigned char)b[same]);
+    bool within = same > 0 && isdigit((unsigned char)a[same - 1]);
+    return ((first && second) || (within && (first || second))) && !is_commit(a, same) && !is_commit(b, same);
+}
+
 static double rate_of(const struct seen_version *v)
 {
     return (double)v->requests / fmax((double)(v->last_ns - v->first_ns), 1);
 }
 
-static bool is_older(const struct seen_version *a, const struct seen_version *b)
+/* Below 0: a is older, above: b is; 0: nothing shows it. */
+static int compare_age(const struct seen_version *a, const struct seen_version *b)
 {
     bool together = a->arrived == b->arrived;
     if (a->arrived && b->arrived)
         together = fabs((double)a->first_ns - (double)b->first_ns) * fmin(rate_of(a), rate_of(b)) < SAME_TIME;
     else if (!together)
-        return !a->arrived;
-    if (together && is_number(a->name) && is_number(b->name))
-        return strverscmp(a->name + (*a->name == 'v'), b->name + (*b->name == 'v')) < 0;
-    return a->first_ns < b->first_ns;
+        return a->arrived ? 1 : -1;
+    if (!together)
+        return a->first_ns < b->first_ns ? -1 : 1;
+    if (is_number(a->name) && is_number(b->name))
+        return strverscmp(a->name + (*a->name == 'v'), b->name + (*b->name == 'v'));
+    if (differ_by_number(a->name, b->name))
+        return strverscmp(a->name, b->name);
+    if (a->left != b->left)
+        return a->left ? -1 : 1;
+    if (a->requests >= MOST_TIMES * b->requests || b->requests >= MOST_TIMES * a->requests)
+        return a->requests > b->requests ? -1 : 1;
+    return 0;
+}
+
+static bool is_older(const struct seen_version *a, const struct seen_version *b)
+{
+    int age = compare_age(a, b);
+    return age ? age < 0 : a->first_ns < b->first_ns;
 }
 
 static int see(const struct book *book, const struct group *group, uint32_t service,
@@ -67,19 +114,19 @@ static int see(const struct book *book, const struct group *group, uint32_t serv
         return 0;
     if (k == *count)
         list[(*count)++] = (struct seen_version){
-            v.version, group->first_ns, group->last_ns, 0, names_get(book->names, v.version), false};
+            v.version, group->first_ns, group->last_ns, 0, names_get(book->names, v.version), false, false};
     list[k].first_ns = MIN(list[k].first_ns, group->first_ns);
     list[k].last_ns = MAX(list[k].last_ns, group->last_ns);
     list[k].requests += group->requests;
     return 0;
 }
 
-int versions_list(const struct book *book, uint32_t service, uint32_t **ret_versions, size_t *ret_count)
+int versions_list(const struct book *book, uint32_t service, struct version_list *ret_list)
 {
     _cleanup_(freep) struct seen_version *seen = calloc(VERSIONS_ROOM, sizeof(*seen));
     uint32_t *versions = malloc(VERSIONS_ROOM * sizeof(*versions));
     size_t count = 0;
-    uint64_t begin_ns = UINT64_MAX;
+    uint64_t begin_ns = UINT64_MAX, end_ns = 0;
     if (!seen || !versions) {
         free(versions);
         return -ENOMEM;
@@ -88,10 +135,14 @@ int versions_list(const struct book *book, uint32_t service, uint32_t **ret_vers
         if (!bucket->whole && bucket->callee == NAMES_NONE && book_judged(book, bucket) == service)
             array_foreach (&bucket->groups, group)
                 see(book, group, service, seen, VERSIONS_ROOM, &count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         begin_ns = MIN(begin_ns, seen[i].first_ns);
-    for (size_t i = 0; i < count; i++)
+        end_ns = MAX(end_ns, seen[i].last_ns);
+    }
+    for (size_t i = 0; i < count; i++) {
         seen[i].arrived = (double)(seen[i].first_ns - begin_ns) * rate_of(&seen[i]) >= MISSED_MIN;
+        seen[i].left = (double)(end_ns - seen[i].last_ns) * rate_of(&seen[i]) >= MISSED_MIN;
+    }
     for (size_t i = 1; i < count; i++) /* few, and no order that qsort() could rely on */
         for (size_t k = i; k > 0 && is_older(&seen[k], &seen[k - 1]); k--) {
             struct seen_version swap = seen[k];
@@ -100,8 +151,8 @@ int versions_list(const struct book *book, uint32_t service, uint32_t **ret_vers
         }
     for (size_t i = 0; i < count; i++)
         versions[i] = seen[i].version;
-    *ret_versions = versions;
-    *ret_count = count;
+    bool unsure = count >= 2 && compare_age(&seen[count - 2], &seen[count - 1]) == 0;
+    *ret_list = (struct version_list){versions, count, unsure};
     return 0;
 }
 

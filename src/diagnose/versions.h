@@ -8,10 +8,17 @@
 
 #define VERSIONS_ROOM 256
 
-/* The versions of a service over all its entries, in order of deployment: by the time of their first request;
- * versions that run from the beginning of what was seen, or came at the same time, by number where both look
- * like version numbers. Owned by the caller. -ENOMEM. */
-int versions_list(const struct book *book, uint32_t service, uint32_t **ret_versions, size_t *ret_count);
+/* The versions of a service over all its entries, in order of deployment. */
+struct version_list {
+    uint32_t *versions; /* owned */
+    size_t count;
+    bool unsure; /* nothing shows which of the last two is the newer one */
+};
+
+/* By the time of their first request; versions that run from the beginning of what was seen, or came at the
+ * same time, by number where their names differ by one, else the one that runs no longer, or has most of the
+ * requests, is the older one. -ENOMEM. */
+int versions_list(const struct book *book, uint32_t service, struct version_list *ret_list);
 
 /* What the newest of a bucket's versions is compared with. */
 struct version_sides {

@@ -41,20 +41,20 @@ static void check(const struct step *steps, size_t count, const char *newer, con
     struct diagnosis *diagnosis;
     struct diagnosis_settings settings = {0};
     struct version_sides sides;
-    uint32_t *versions;
-    size_t n;
+    struct version_list list;
     assert_int_equal(diagnosis_new(&settings, &diagnosis), 0);
     serve(diagnosis, steps, count);
     const struct book *book = diagnosis_book(diagnosis);
-    assert_int_equal(versions_list(book, names_find(book->names, SLICE("shop")), &versions, &n), 0);
+    assert_int_equal(versions_list(book, names_find(book->names, SLICE("shop")), &list), 0);
     const struct bucket *entries = NULL;
     array_foreach (&book->buckets, bucket)
         entries = bucket->whole || bucket->callee != NAMES_NONE ? entries : bucket;
-    assert_true(versions_choose(book, entries, versions, n, NULL, NULL, &sides));
+    assert_true(versions_choose(book, entries, list.versions, list.count, NULL, NULL, &sides));
+    assert_false(list.unsure);
     assert_string_equal(names_get(book->names, sides.newer), newer);
     assert_string_equal(names_get(book->names, sides.older[sides.older_count - 1]), base);
     assert_string_equal(names_get(book->names, sides.since), since);
-    free(versions);
+    free(list.versions);
     diagnosis_free(diagnosis);
 }
 
@@ -70,6 +70,54 @@ static void versions_from_the_beginning_go_by_number(void **state)
 {
     struct step steps[] = {{"1.10", 0, 100, 9000000}, {"1.9", 1, 100, 9000000}};
     check(steps, 2, "1.10", "1.9", "1.10");
+}
+
+/* Both from the beginning: names with numbers in them, or what else shows it. */
+static void names_with_numbers_go_by_them(void **state)
+{
+    static const char *const ordered[][2] = {{"release-9", "release-12"},
+                                             {"2.4.0-rc1", "2.4.0-rc2"},
+                                             {"1.2.0-14-gf3a9c41", "1.2.0-15-g0b71e2f"},
+                                             {"build-7", "build-70"}};
+    for (size_t i = 0; i < ARRAY_SIZE(ordered); i++) {
+        struct step steps[] = {{ordered[i][1], 0, 100, 9000000}, {ordered[i][0], 1, 100, 9000000}};
+        check(steps, 2, ordered[i][1], ordered[i][0], ordered[i][1]);
+    }
+}
+
+static void what_left_or_has_most_requests_is_older(void **state)
+{
+    struct step left[] = {{"0b71e2f", 0, 200, 9000000}, {"f3a9c41", 1, 100, 9000000}};
+    check(left, 2, "0b71e2f", "f3a9c41", "0b71e2f");
+    struct step canary[] = {{"0b71e2f", 0, 1, 9000000},
+                            {"0b71e2f", 30, 1, 9000000},
+                            {"0b71e2f", 90, 9, 9000000},
+                            {"f3a9c41", 1, 100, 9000000}};
+    check(canary, 4, "0b71e2f", "f3a9c41", "0b71e2f");
+}
+
+static bool is_unsure(const char *one, const char *other)
+{
+    struct diagnosis *diagnosis;
+    struct diagnosis_settings settings = {0};
+    struct version_list list;
+    struct step steps[] = {{one, 0, 100, 9000000}, {other, 1, 100, 9000000}};
+    assert_int_equal(diagnosis_new(&settings, &diagnosis), 0);
+    serve(diagnosis, steps, ARRAY_SIZE(steps));
+    const struct book *book = diagnosis_book(diagnosis);
+    assert_int_equal(versions_list(book, names_find(book->names, SLICE("shop")), &list), 0);
+    bool unsure = list.unsure;
+    free(list.versions);
+    diagnosis_free(diagnosis);
+    return unsure;
+}
+
+static void what_nothing_shows_is_said(void **state)
+{
+    assert_true(is_unsure("f3a9c41", "0b71e2f"));
+    assert_true(is_unsure("main-7b71e2f", "main-0b71e2a")); /* digits of commits are no numbers */
+    assert_true(is_unsure("blue", "green"));
+    assert_false(is_unsure("1.9", "1.10"));
 }
 
 static void the_base_holds_nothing_slow(void **state)
@@ -91,6 +139,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(deployment_beats_numbers),
                                        cmocka_unit_test(versions_from_the_beginning_go_by_number),
+                                       cmocka_unit_test(names_with_numbers_go_by_them),
+                                       cmocka_unit_test(what_left_or_has_most_requests_is_older),
+                                       cmocka_unit_test(what_nothing_shows_is_said),
                                        cmocka_unit_test(the_base_holds_nothing_slow),
                                        cmocka_unit_test(what_was_mended_is_no_base)};
     return cmocka_run_group_tests(tests, NULL, NULL);
