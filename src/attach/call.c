@@ -138,17 +138,34 @@ struct user_regs_struct call_resumed(const struct user_regs_struct *regs)
     return on;
 }
 
+/* Where the states of the CPU's features end in the image; 0: it has no such feature. Learnt once, while nobody
+ * is held: a virtual machine's CPU takes 2 us to answer, and there are many questions. */
+static uint32_t feature_ends[FEATURES];
+
+static void learn_features(void)
+{
+    static bool learnt;
+    unsigned low, high, size, offset, b, c, d;
+    if (learnt || !__get_cpuid_count(XSAVE_LEAF, 0, &low, &b, &c, &high))
+        return;
+    for (unsigned i = 2; i < FEATURES; i++)
+        if ((low | (uint64_t)high << 32) >> i & 1) {
+            __cpuid_count(XSAVE_LEAF, i, size, offset, c, d);
+            feature_ends[i] = offset + size;
+        }
+    learnt = true;
+}
+
 /* How many bytes the state takes with the features that are in use. The kernel refuses more than the process
  * may have, which ptrace's image may be: it has room for features that need permission (AMX). */
 static size_t used_bytes(const struct call_state *state)
 {
     uint64_t features = features_of(state);
     size_t used = XSAVE_HEADER_END;
-    for (unsigned i = 2; i < FEATURES; i++) {
-        unsigned size, offset, c, d;
-        if (features >> i & 1 && __get_cpuid_count(XSAVE_LEAF, i, &size, &offset, &c, &d))
-            used = MAX(used, (size_t)offset + size);
-    }
+    learn_features();
+    for (unsigned i = 2; i < FEATURES; i++)
+        if (features >> i & 1)
+            used = MAX(used, (size_t)feature_ends[i]);
     return MIN(used, state->xstate_bytes);
 }
 
@@ -246,6 +263,7 @@ int call_find_restorer(const struct modules *modules, int memory, uint64_t *ret_
                        struct problem *problem)
 {
     static const char *const LIBRARIES[] = {"libc.so", "libc-", "ld-musl", "libpthread"};
+    learn_features();
     for (size_t i = 0; i < ARRAY_SIZE(LIBRARIES); i++) {
         const struct module *module = modules_named(modules, LIBRARIES[i]);
         array_foreach (&modules->mappings, m)

@@ -178,12 +178,10 @@ static void let_stranger_go(pid_t tid)
         await_late_thread(tid);
 }
 
-/* One thread, which is not stopped yet: the first of a hold. */
+/* One thread, which is ours and runs: the first of a hold. */
 static int stop_thread(struct hold *hold, pid_t tid, int *ret_status, struct problem *problem)
 {
-    int r = seize(hold, tid, problem);
-    if (r < 0)
-        return r;
+    int r;
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 ||
         array_add(&hold->threads, (struct hold_thread){.tid = tid}) < 0) {
         ptrace(PTRACE_DETACH, tid, NULL, NULL);
@@ -378,17 +376,24 @@ uint64_t hold_release(struct hold *hold)
         hurry(false);
     array_done(&late.threads);
     array_done(&hold->threads);
+    free(hold->room);
+    hold->room = NULL;
     hold->since_ns = 0;
     return held_ns;
 }
 
 /* ---- one thread ---- */
 
-static int begin_one(const struct proc *proc, struct hold *ret_hold, int *ret_status, struct problem *problem)
+static int begin_one(const struct proc *proc, const struct hold_first *first, struct hold *ret_hold,
+                     int *ret_status, struct problem *problem)
 {
     struct hold hold = {.proc = proc, .pid = proc->pid, .memory = -1};
+    int r = seize(&hold, hold.pid, problem);
+    if (r == 0 && first)
+        first->ask(proc, first->context);
     begin(&hold);
-    int r = stop_thread(&hold, hold.pid, ret_status, problem);
+    if (r == 0)
+        r = stop_thread(&hold, hold.pid, ret_status, problem);
     if (r < 0) {
         hold_release(&hold);
         return r == -ESRCH ? problem_set(problem, r, "there is no process %d", proc->pid) : r;
@@ -399,7 +404,7 @@ static int begin_one(const struct proc *proc, struct hold *ret_hold, int *ret_st
 
 int hold_one(const struct proc *proc, struct hold *ret_hold, struct problem *problem)
 {
-    return begin_one(proc, ret_hold, NULL, problem);
+    return begin_one(proc, NULL, ret_hold, NULL, problem);
 }
 
 static int explain_unsafe(pid_t pid, int error, struct problem *problem)
@@ -421,8 +426,8 @@ static int explain_unsafe(pid_t pid, int error, struct problem *problem)
 }
 
 int hold_main(const struct proc *proc, const struct modules *modules, int memory,
-              const struct hold_freely *freely, uint64_t timeout_ns, struct hold *ret_hold,
-              struct problem *problem)
+              const struct hold_freely *freely, const struct hold_first *first, uint64_t timeout_ns,
+              struct hold *ret_hold, struct problem *problem)
 {
     struct hold hold;
     uint64_t restorer;
@@ -430,9 +435,13 @@ int hold_main(const struct proc *proc, const struct modules *modules, int memory
     if (r < 0)
         return r;
     bool may_signal = proc_status_number(proc, "Seccomp") == 0;
-    r = begin_one(proc, &hold, &status, problem);
-    if (r < 0)
+    struct call *room = hold_call_room();
+    r = begin_one(proc, first, &hold, &status, problem);
+    if (r < 0) {
+        free(room);
         return r;
+    }
+    hold.room = room;
     hold.memory = memory;
     hold.restorer = restorer;
     hold.may_signal = may_signal;

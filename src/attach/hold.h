@@ -31,22 +31,31 @@ struct hold {
     uint64_t
         data; /* where the data of the last call is: the next call's, of as many bytes, will be there too */
     bool may_signal; /* it has no system call filter that might forbid a stub to send itself a signal */
+    struct call *room; /* for calls, made while nobody was held: memory that is new takes its time */
     ARRAY(struct hold_thread) threads; /* the main thread first */
     uint64_t since_ns;                 /* when the first was about to be stopped */
+};
+
+/* What is asked about the process once its main thread is ours, so that no other sonde can change it, and
+ * before that is stopped. */
+struct hold_first {
+    void (*ask)(const struct proc *proc, void *context);
+    void *context;
 };
 
 /* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in
  * compiled JavaScript, never inside the allocator or the loader; freely (may be NULL) says where else. The
  * way to a safe point leads from system call to system call, or from look to look while it computes, which
  * takes a busy program some milliseconds.
+ * first: what is asked before (may be NULL).
  * memory: the process's /proc/PID/mem, opened before modules were read. It stays with the program that they
  * are of: when the process executes another, nothing can be read from it, and nothing is called.
  * -ETIMEDOUT when it does not get there in time, -EPERM when the process may not be traced or is traced
  * already, -EBUSY when it is stopped by a signal and would have to run on, -ESRCH when it has ended or
  * executes another program, -ENOSYS when it cannot be called into. */
 int hold_main(const struct proc *proc, const struct modules *modules, int memory,
-              const struct hold_freely *freely, uint64_t timeout_ns, struct hold *ret_hold,
-              struct problem *problem);
+              const struct hold_freely *freely, const struct hold_first *first, uint64_t timeout_ns,
+              struct hold *ret_hold, struct problem *problem);
 
 /* Stops the main thread, wherever it is. */
 int hold_one(const struct proc *proc, struct hold *ret_hold, struct problem *problem);
@@ -65,6 +74,9 @@ int hold_one(const struct proc *proc, struct hold *ret_hold, struct problem *pro
 #define HOLD_DATA 0x5d0f5d0f5d0f5d0full
 int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
               size_t size, uint64_t *ret_result, struct problem *problem);
+
+/* Room for calls; NULL: there is no memory. Released with free(). */
+struct call *hold_call_room(void);
 
 /* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). -EAGAIN
  * when a thread does not stop within a few milliseconds (it waits for a disk, or for a child of vfork());

@@ -293,16 +293,28 @@ static int explain(const struct hold *hold, int error, struct problem *problem)
                        strerror(-error));
 }
 
+struct call *hold_call_room(void)
+{
+    enum { PAGE = 4096 };
+    struct call *room = calloc(1, sizeof(*room));
+    volatile char *bytes = (volatile char *)room;
+    for (size_t i = 0; room && i < sizeof(*room); i += PAGE) /* each page is there then */
+        bytes[i] = 0;
+    return room;
+}
+
 int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
               size_t size, uint64_t *ret_result, struct problem *problem)
 {
     struct user_regs_struct regs;
-    struct call *call = hold->threads.count ? calloc(1, sizeof(*call)) : NULL;
-    if (!call)
-        return problem_set(problem, hold->threads.count ? -ENOMEM : -ESRCH, "process %d is not held",
-                           hold->pid);
+    struct call *call = hold->room;
+    if (!hold->threads.count || !call)
+        return problem_set(problem, hold->threads.count ? -ENOMEM : -ESRCH, "process %d: %s", hold->pid,
+                           hold->threads.count ? "no memory for a call inside it" : "it is not held");
     call->hold = hold;
     call->tid = hold->threads.at[0].tid;
+    call->restarted = false;
+    call->result = 0;
     call->tells = hold->stub && hold->may_signal;
     call->back = !hold->stub ? hold->restorer : hold->stub + (call->tells ? SONDE_BACK_TELLS : 0);
     call->blocked = ~fault_signals() & ~(call->tells ? bit(SIGURG) : 0);
@@ -315,6 +327,5 @@ int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, i
         r = make(call, &regs);
     if (r == 0)
         *ret_result = call->result;
-    free(call);
     return r < 0 ? explain(hold, r, problem) : 0;
 }

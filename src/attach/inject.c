@@ -140,6 +140,17 @@ static bool sees_proc(const struct proc *proc)
     return place >= 0 && fstatfs(place, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
+static uint64_t stub_of(const char *path)
+{
+    struct elf_symbol stub;
+    struct elf *file;
+    if (elf_open(path, &file, NULL) < 0)
+        return 0;
+    uint64_t value = elf_find(file, "sonde_return", &stub) == 0 ? stub.value : 0;
+    elf_free(file);
+    return value;
+}
+
 int injector_init(const struct target *target, const char *probe_path, struct injector *ret_injector,
                   struct problem *problem)
 {
@@ -162,6 +173,7 @@ int injector_init(const struct target *target, const char *probe_path, struct in
     int r = seal_file(path, &injector.probe);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    injector.stub = stub_of(path);
     *ret_injector = injector;
     return 0;
 }
@@ -190,19 +202,20 @@ static int explain_dlopen(struct hold *hold, const struct injector *injector, st
     return -ENOEXEC;
 }
 
-/* dlopen(path) as the process sees it. */
+/* dlopen(path) as the process sees it; *ret_handle is its result. */
 static int open_in_process(struct hold *hold, const struct injector *injector, const char *path,
-                           struct problem *problem)
+                           uint64_t *ret_handle, struct problem *problem)
 {
     const uint64_t load[] = {HOLD_DATA, RTLD_NOW};
-    uint64_t handle = 0;
-    int r = hold_call(hold, injector->open_function, load, 2, path, strlen(path) + 1, &handle, problem);
-    if (r >= 0 && !handle)
+    *ret_handle = 0;
+    int r = hold_call(hold, injector->open_function, load, 2, path, strlen(path) + 1, ret_handle, problem);
+    if (r >= 0 && !*ret_handle)
         r = explain_dlopen(hold, injector, problem);
     return r;
 }
 
-static int load_memfd(struct hold *hold, const struct injector *injector, struct problem *problem)
+static int load_memfd(struct hold *hold, const struct injector *injector, uint64_t *ret_handle,
+                      struct problem *problem)
 {
     int theirs;
     int r = hand_over_into(hold, &injector->calls, injector->probe, &theirs, problem);
@@ -214,7 +227,7 @@ static int load_memfd(struct hold *hold, const struct injector *injector, struct
     for (size_t i = 0; i < injector->loaded && at + 16 < (int)sizeof(path); i++)
         at += snprintf(path + at, sizeof(path) - (size_t)at, "./");
     snprintf(path + at, sizeof(path) - (size_t)at, "%d", theirs);
-    r = open_in_process(hold, injector, path, problem);
+    r = open_in_process(hold, injector, path, ret_handle, problem);
     if (r == -ESRCH)
         return r;
     int closed = hand_over_close(hold, &injector->calls, theirs, r < 0 ? NULL : problem);
@@ -264,7 +277,8 @@ static int no_folder(pid_t pid, struct problem *problem)
 }
 
 /* In a folder of the process's file system; for the moment. */
-static int load_file(struct hold *hold, const struct injector *injector, struct problem *problem)
+static int load_file(struct hold *hold, const struct injector *injector, uint64_t *ret_handle,
+                     struct problem *problem)
 {
     char name[64], path[128];
     snprintf(name, sizeof(name), PROBE_NAME ".%d", getpid());
@@ -276,7 +290,7 @@ static int load_file(struct hold *hold, const struct injector *injector, struct 
             continue;
         snprintf(path, sizeof(path), "%s/%s", FOLDERS[i], name);
         if (r == 0)
-            r = open_in_process(hold, injector, path, problem);
+            r = open_in_process(hold, injector, path, ret_handle, problem);
         unlinkat(folder, name, 0);
         if (r == 0 || r == -ESRCH || r == -ENOEXEC || r == -EFAULT)
             return r;
@@ -319,23 +333,43 @@ static int make_stub(struct hold *hold, const struct injector *injector, struct 
     return 0;
 }
 
-static int drop_stub(struct hold *hold, const struct injector *injector, struct problem *problem)
+/* The stub of the probe that has been loaded, if it stands where it must: what dlopen() returns begins with
+ * where that is, with glibc (struct link_map) and with musl. 0: it does not, and nobody needs it. */
+static uint64_t probes_stub(const struct hold *hold, const struct injector *injector, uint64_t handle)
+{
+    uint64_t bias = 0;
+    uint8_t code[SONDE_BACK_BYTES];
+    if (!handle || !injector->stub ||
+        pread(hold->memory, &bias, sizeof(bias), (off_t)handle) != sizeof(bias) ||
+        pread(hold->memory, code, sizeof(code), (off_t)(bias + injector->stub)) != sizeof(code) ||
+        memcmp(code, call_stub, sizeof(code)) != 0)
+        return 0;
+    return bias + injector->stub;
+}
+
+static int drop_stub(struct hold *hold, const struct injector *injector, uint64_t handle,
+                     struct problem *problem)
 {
     const uint64_t unmap[] = {hold->stub, STUB_PAGE};
     uint64_t ignored;
-    hold->stub = 0;
+    hold->stub = probes_stub(hold, injector, handle);
     return hold_call(hold, injector->calls.unmap, unmap, 2, NULL, 0, &ignored, problem);
+}
+
+bool inject_is_alone(const struct proc *proc, const struct injector *injector)
+{
+    return loaded_probes_count_now(proc) == injector->loaded;
 }
 
 int inject_load(struct hold *hold, const struct injector *injector, struct problem *problem)
 {
-    if (loaded_probes_count_now(hold->proc) != injector->loaded)
-        return 0; /* another sonde has been here since: it is looked for again */
+    uint64_t handle = 0;
     int r = make_stub(hold, injector, problem);
     if (r < 0)
         return r;
-    r = injector->sees_proc ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
-    int dropped = hold->threads.count ? drop_stub(hold, injector, r < 0 ? NULL : problem) : 0;
+    r = injector->sees_proc ? load_memfd(hold, injector, &handle, problem)
+                            : load_file(hold, injector, &handle, problem);
+    int dropped = hold->threads.count ? drop_stub(hold, injector, handle, r < 0 ? NULL : problem) : 0;
     return r < 0 ? r : dropped;
 }
 

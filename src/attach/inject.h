@@ -30,6 +30,7 @@ struct injector {
     uint64_t open_function, error_function;
     struct hand_over_calls calls;
     int probe;
+    uint64_t stub;  /* of the probe, from where it is loaded on (event/back.h); 0: it has none */
     size_t loaded;  /* probes that the process had (loaded_probes_count()) */
     bool sees_proc; /* a path in /proc leads to what it has been handed */
 };
@@ -39,6 +40,10 @@ struct injector {
 int injector_init(const struct target *target, const char *probe_path, struct injector *ret_injector,
                   struct problem *problem);
 void injector_done(struct injector *injector);
+
+/* Has the process the probes that it had when injector_init() looked? Otherwise another sonde has been there
+ * since. To be asked when no other one can load any more (struct hold_first). */
+bool inject_is_alone(const struct proc *proc, const struct injector *injector);
 
 /* Loads the probe with the process's own dlopen, in the held main thread. The file is handed over in a memfd
  * of ours: the process's file system need not have it, and may be mounted noexec. Where the process sees no

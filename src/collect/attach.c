@@ -48,7 +48,8 @@ static void let_go(struct hold *hold, struct stops *stops)
 struct visit {
     struct target *target;
     const struct probe *probe;
-    const struct injector *injector; /* to load the probe; or */
+    const struct injector *injector; /* to load the probe, */
+    bool done_already;               /* unless another sonde has been there since: it is looked for again; or */
     const char *function;            /* to call one of its functions */
     uint64_t arguments[2];
     int count;
@@ -86,6 +87,12 @@ static int hand_rings_over(struct hold *hold, struct visit *visit)
     return 0;
 }
 
+static void look_for_others(const struct proc *proc, void *context)
+{
+    struct visit *visit = context;
+    visit->done_already = visit->injector && !inject_is_alone(proc, visit->injector);
+}
+
 static int visit_main_thread(void *context)
 {
     struct visit *visit = context;
@@ -94,14 +101,15 @@ static int visit_main_thread(void *context)
     if (visit->probe)
         freely = (struct hold_freely){program_stack_of(target->proc),
                                       {visit->probe->module->start, visit->probe->module->end}};
+    const struct hold_first first = {look_for_others, visit};
     struct hold hold;
-    int r = hold_main(target->proc, &target->modules, target->memory, visit->probe ? &freely : NULL,
+    int r = hold_main(target->proc, &target->modules, target->memory, visit->probe ? &freely : NULL, &first,
                       visit->stops.patience_ns, &hold, &visit->problem);
     if (r < 0)
         return r;
-    if (visit->injector)
+    if (visit->injector && !visit->done_already)
         r = inject_load(&hold, visit->injector, &visit->problem);
-    else
+    else if (!visit->injector)
         r = inject_call(&hold, visit->probe, visit->function, visit->arguments, visit->count, &visit->result,
                         &visit->problem);
     if (r >= 0 && visit->rings)

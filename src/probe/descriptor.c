@@ -12,6 +12,11 @@
 
 struct descriptor descriptors[DESCRIPTORS];
 
+/* Was it open when sonde came, and has not been used since? Below which number all are that are marked so,
+ * and all that have been used. */
+static bool midway[DESCRIPTORS];
+static int marked_below, used_below;
+
 struct address {
     uint64_t high, low;
     uint16_t port, family;
@@ -74,11 +79,21 @@ bool descriptor_generation(int fd, uint32_t *ret_generation)
     return true;
 }
 
+static void note_used(int fd)
+{
+    int below = __atomic_load_n(&used_below, __ATOMIC_RELAXED);
+    while (below <= fd && !__atomic_compare_exchange_n(&used_below, &below, fd + 1, false, __ATOMIC_RELAXED,
+                                                       __ATOMIC_RELAXED))
+        ;
+}
+
 struct descriptor *descriptor_meet(struct probe_thread *self, int fd, uint64_t key)
 {
     struct descriptor *d = &descriptors[fd];
     if (d->key != key) {
-        *d = (struct descriptor){.key = key, .generation = d->generation + 1, .unnumbered = d->midway};
+        note_used(fd);
+        *d = (struct descriptor){.key = key, .generation = d->generation + 1, .unnumbered = midway[fd]};
+        midway[fd] = false;
         tell_connection(self, fd, d);
     } else if (!d->commands.state && !d->commands.lost && !d->known_peer) {
         tell_connection(self, fd, d); /* it was still connecting */
@@ -98,7 +113,7 @@ void http2_on(struct probe_thread *self, uint64_t session, int fd, struct descri
 void descriptor_close(int fd, uint64_t key)
 {
     if ((unsigned)fd < DESCRIPTORS) {
-        descriptors[fd].midway = 0;
+        midway[fd] = false;
         if (descriptors[fd].key == key)
             descriptors[fd].key = 0;
     }
@@ -117,15 +132,18 @@ static void ask_open(int first, struct pollfd asked[static ASKED_AT_ONCE])
             asked[i].revents = SYSTEM_CALL(SYS_fcntl, first + i, F_GETFD) < 0 ? POLLNVAL : 0;
 }
 
+/* Memory that was never used is not touched: there is much of it. */
 void descriptors_begin_midway(int count)
 {
     struct pollfd asked[ASKED_AT_ONCE];
-    for (int fd = 0; fd < DESCRIPTORS; fd++) {
-        struct descriptor *d = &descriptors[fd];
-        if (fd < count && fd % ASKED_AT_ONCE == 0)
+    int marked = count < DESCRIPTORS ? count : DESCRIPTORS;
+    for (int fd = 0; fd < marked || fd < marked_below; fd++) {
+        if (fd < marked && fd % ASKED_AT_ONCE == 0)
             ask_open(fd, asked);
-        bool open = fd < count && !(asked[fd % ASKED_AT_ONCE].revents & POLLNVAL);
-        if (open || d->generation || d->midway) /* memory that was never used is not touched */
-            *d = (struct descriptor){.generation = d->generation, .midway = open};
+        midway[fd] = fd < marked && !(asked[fd % ASKED_AT_ONCE].revents & POLLNVAL);
     }
+    marked_below = marked;
+    for (int fd = 0; fd < used_below; fd++)
+        if (descriptors[fd].generation)
+            descriptors[fd] = (struct descriptor){.generation = descriptors[fd].generation};
 }

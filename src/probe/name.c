@@ -67,6 +67,8 @@ uint32_t name_of_text(struct probe_thread *self, const char *text, uint32_t leng
 
 void names_forget(void)
 {
+    if (!last_number)
+        return; /* memory that was never used is not touched */
     text_count = 0;
     for (uint32_t i = 0; i < NAMES; i++) {
         names[i].key = 0;

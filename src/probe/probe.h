@@ -439,7 +439,6 @@ struct commands {
 struct descriptor {
     uint64_t key; /* whose it is: the handle's address or the client's id */
     uint32_t generation;
-    uint8_t midway;     /* it was open when sonde came, and has not been used since */
     uint8_t unnumbered; /* commands went over it before sonde came: theirs cannot be numbered */
     uint8_t known_peer; /* both addresses were recorded */
     uint8_t protocol;   /* enum protocol */

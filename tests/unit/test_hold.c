@@ -236,6 +236,15 @@ static void test_threads_that_do_not_stop(void **state)
     end_child(pid);
 }
 
+/* hold_call(), which must succeed: it is said why it did not. */
+static void must_call(struct hold *hold, const uint64_t *arguments, uint64_t *ret_result)
+{
+    struct problem problem = {0};
+    int r = hold_call(hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, ret_result, &problem);
+    if (r < 0)
+        fail_msg("hold_call: %d (%s), %zu threads held", r, problem.what, hold->threads.count);
+}
+
 static void test_a_call_in_the_main_thread(void **state)
 {
     pid_t pid = start_child(false);
@@ -245,7 +254,7 @@ static void test_a_call_in_the_main_thread(void **state)
     wait_for(&board->turns[0], 0);
     int memory = memory_of(pid);
     assert_int_equal(modules_read(held(pid), &modules, &problem), 0);
-    int r = hold_main(held(pid), &modules, memory, NULL, 60 * NS_PER_S, &hold, &problem);
+    int r = hold_main(held(pid), &modules, memory, NULL, NULL, 60 * NS_PER_S, &hold, &problem);
     if (r == -EPERM) {
         modules_done(&modules);
         end_child(pid);
@@ -256,8 +265,7 @@ static void test_a_call_in_the_main_thread(void **state)
     hold.stub = (uint64_t)(uintptr_t)stub;
     uint64_t turns = board->turns[0], others = board->turns[1], result = 0;
     const uint64_t arguments[] = {4711, HOLD_DATA};
-    assert_int_equal(hold_call(&hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, &result, &problem),
-                     0);
+    must_call(&hold, arguments, &result);
     assert_int_equal(result, 4711 + 'A');
     assert_int_equal(board->called_with, 4711);
     assert_int_equal(board->turns[0], turns);
@@ -327,18 +335,17 @@ static void test_calls_wherever_the_main_thread_is(void **state)
     const struct hold_freely freely = {.stack = stack_of(pid, &modules)},
                              elsewhere = {.stack = (uint64_t)(uintptr_t)board},
                              nowhere = {freely.stack, {0, UINT64_MAX}};
-    assert_int_equal(hold_main(held(pid), &modules, memory, NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
-    assert_int_equal(hold_main(held(pid), &modules, memory, &elsewhere, NS_PER_MS, &hold, &problem),
-                     -ETIMEDOUT);
-    assert_int_equal(hold_main(held(pid), &modules, memory, &nowhere, NS_PER_MS, &hold, &problem),
-                     -ETIMEDOUT);
+    const struct hold_freely *const vain[] = {NULL, &elsewhere, &nowhere};
+    for (size_t i = 0; i < ARRAY_SIZE(vain); i++)
+        assert_int_equal(
+            hold_main(held(pid), &modules, memory, vain[i], NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
     for (uint64_t i = 0; i < 300; i++) {
         const uint64_t arguments[] = {i, HOLD_DATA};
         uint64_t result = 0, turns = board->turns[0];
-        assert_int_equal(hold_main(held(pid), &modules, memory, &freely, 60 * NS_PER_S, &hold, &problem), 0);
-        hold.stub = (uint64_t)(uintptr_t)stub;
         assert_int_equal(
-            hold_call(&hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, &result, &problem), 0);
+            hold_main(held(pid), &modules, memory, &freely, NULL, 60 * NS_PER_S, &hold, &problem), 0);
+        hold.stub = (uint64_t)(uintptr_t)stub;
+        must_call(&hold, arguments, &result);
         assert_int_equal(result, i + 'A');
         hold_release(&hold);
         wait_for(&board->turns[0], turns);
@@ -399,7 +406,7 @@ static void test_a_thread_that_seldom_gets_a_cpu(void **state)
     }
     int memory = memory_of(pid);
     assert_int_equal(modules_read(held(pid), &modules, &problem), 0);
-    assert_int_equal(hold_main(held(pid), &modules, memory, NULL, 60 * NS_PER_S, &hold, &problem), 0);
+    assert_int_equal(hold_main(held(pid), &modules, memory, NULL, NULL, 60 * NS_PER_S, &hold, &problem), 0);
     hold_release(&hold);
     modules_done(&modules);
     close(memory);
