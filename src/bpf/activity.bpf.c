@@ -451,6 +451,7 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
         s->brief_count = 0;
     else if (s->brief_count && between(s->back_ns, now) >= SONDE_BRIEF_NS)
         tell_brief(s, now);
+    tell_filters(task, s, now);
     s->ready_ns = 0;
     s->delay_ns = counts_queues ? task->sched_info.run_delay : 0;
     if (preempted || task_state == 0) {

@@ -9,6 +9,7 @@
 
 #include "bpf/kernel.h"
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #include "event/catalogue.h"
@@ -26,6 +27,7 @@ struct thread_state {
     u64 brief_since_ns, brief_off_ns, brief_runnable_ns; /* of those */
     u8 reason, woken_by;
     u8 seen_running;    /* sonde knows that it was */
+    u8 filters;         /* of system calls that it had when it left its CPU last: the count's low bits */
     u16 call, off_call; /* which it is in, and was in when it left its CPU */
     s32 fd, off_fd;     /* of those calls */
     u32 calls_attached; /* when it entered the call */
@@ -65,9 +67,16 @@ static __always_inline struct thread_state *state_of(struct task_struct *task)
     return slot->others ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
 }
 
-static __always_inline void begin_thread(struct thread_state *s, u32 pid, u32 tid)
+/* Since Linux 5.9 the kernel counts them. */
+static __always_inline u8 filters_of(struct task_struct *task)
 {
-    *s = (struct thread_state){.pid = pid, .tid = tid, .fd = -1, .call = SONDE_SYSCALL_NONE};
+    return bpf_core_field_exists(task->seccomp.filter_count) ? (u8)task->seccomp.filter_count.counter : 0;
+}
+
+static __always_inline void begin_thread(struct thread_state *s, struct task_struct *task, u32 pid, u32 tid)
+{
+    *s = (struct thread_state){
+        .pid = pid, .tid = tid, .fd = -1, .call = SONDE_SYSCALL_NONE, .filters = filters_of(task)};
 }
 
 /* Traces one more thread. Only where memory may be had; returns 0 when there is none. */
@@ -77,14 +86,14 @@ static __always_inline _Bool add_thread(struct task_struct *task, u32 pid, u32 t
         return 1;
     struct thread_slot *slot = slot_of(task);
     if (__sync_val_compare_and_swap(&slot->task, 0, SLOT_CLAIMED) == 0) {
-        begin_thread(&slot->state, pid, tid);
+        begin_thread(&slot->state, task, pid, tid);
         slot->task = (u64)task;
         return 1;
     }
     struct thread_state *s = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (!s)
         return 0;
-    begin_thread(s, pid, tid);
+    begin_thread(s, task, pid, tid);
     __sync_fetch_and_add(&slot->others, 1);
     return 1;
 }

@@ -45,14 +45,30 @@ static __always_inline u64 wake_sonde(void)
 /* The first time that a thread runs which we have not seen leave, as one that slept when its process became a
  * target: there is no event to be recorded, but sonde, which pays no attention to processes that do nothing,
  * must know. */
-static __always_inline void tell_running(struct thread_state *s, u64 now)
+static __always_inline _Bool tell_state(struct thread_state *s, u64 now, _Bool filtered)
 {
     struct sonde_kernel_running *r = reserve_record(sizeof(*r));
     if (!r)
-        return;
-    *r = (struct sonde_kernel_running){.head = {.end_ns = now}, .pid = s->pid, .tid = s->tid};
+        return 0;
+    *r = (struct sonde_kernel_running){
+        .head = {.end_ns = now}, .pid = s->pid, .tid = s->tid, .filtered = filtered};
     bpf_ringbuf_submit(r, wake_sonde());
-    s->seen_running = 1;
+    return 1;
+}
+
+static __always_inline void tell_running(struct thread_state *s, u64 now)
+{
+    if (tell_state(s, now, 0))
+        s->seen_running = 1;
+}
+
+/* A thread leaves its CPU with other system call filters than it had: sonde need not ask each program again
+ * and again whether it has. */
+static __always_inline void tell_filters(struct task_struct *task, struct thread_state *s, u64 now)
+{
+    u8 filters = filters_of(task);
+    if (filters != s->filters && tell_state(s, now, 1))
+        s->filters = filters;
 }
 
 #endif

@@ -15,6 +15,7 @@
 #include "activity.skel.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "bpf/missed.h"
 #include "collect/kernel_order.h"
 
@@ -51,6 +52,8 @@ struct kernel_side {
     uint64_t missed, missed_next_ns; /* runs that the kernel left out, and when it is asked again */
     /* Which processes and threads ran, as the records said: bits by the last digits of their numbers. */
     uint64_t ran[RAN_BITS / 64], ran_threads[RAN_BITS / 64];
+    ARRAY(pid_t) filtered; /* those that have other system call filters of late */
+    bool tells_filters;
 };
 
 /* ---- families ---- */
@@ -404,6 +407,15 @@ static int make_rings(struct kernel_side *kernel, struct problem *problem)
     return r < 0 ? problem_set(problem, r, "the kernel's ring buffers cannot be made: %s", strerror(-r)) : 0;
 }
 
+/* Of each thread, since Linux 5.9. */
+static bool counts_filters(void)
+{
+    _cleanup_(freep) char *status = NULL;
+    size_t length;
+    return file_read("/proc/self/status", 1 << 16, &status, &length) == 0 &&
+           strstr(status, "\nSeccomp_filters:");
+}
+
 int kernel_new(uint32_t families, struct kernel_side **ret_kernel, struct problem *problem)
 {
     _cleanup_(kernel_freep) struct kernel_side *kernel = calloc(1, sizeof(*kernel));
@@ -426,6 +438,7 @@ int kernel_new(uint32_t families, struct kernel_side **ret_kernel, struct proble
         return problem_set(problem, r, "%s", no_rings.what);
     if (r < 0)
         return explain(r, problem);
+    kernel->tells_filters = counts_filters();
     *ret_kernel = kernel;
     kernel = NULL;
     return 0;
@@ -441,6 +454,7 @@ void kernel_free(struct kernel_side *kernel)
             close(kernel->rings[i].map);
     free(kernel->rings);
     kernel_order_done(&kernel->order);
+    array_done(&kernel->filtered);
     activity_bpf__destroy(kernel->bpf);
     free(kernel);
 }
@@ -526,6 +540,16 @@ bool kernel_tells_running(const struct kernel_side *kernel)
     return is_attached(kernel, SCHED);
 }
 
+bool kernel_tells_filters(const struct kernel_side *kernel)
+{
+    return is_attached(kernel, SCHED) && kernel->tells_filters;
+}
+
+pid_t kernel_take_filtered(struct kernel_side *kernel)
+{
+    return kernel->filtered.count ? kernel->filtered.at[--kernel->filtered.count] : 0;
+}
+
 int kernel_poll_fd(const struct kernel_side *kernel)
 {
     return ring_buffer__epoll_fd(kernel->reader);
@@ -547,6 +571,8 @@ static int on_record(void *context, void *data, size_t size)
         const struct sonde_kernel_running *running = data;
         note_running(kernel, running->pid);
         note_running_thread(kernel, running->tid);
+        if (running->filtered && array_add(&kernel->filtered, (pid_t)running->pid) < 0)
+            kernel->tells_filters = false; /* no memory: they are asked about again */
         return 0;
     }
     memcpy(&new, data, MIN(size, sizeof(new)));

@@ -43,6 +43,11 @@ bool kernel_tells_running(const struct kernel_side *kernel);
 bool kernel_has_run(const struct kernel_side *kernel, pid_t pid);
 void kernel_forget_running(struct kernel_side *kernel);
 
+/* A process that has other system call filters than before, as the records say that were drained; 0: no more
+ * of them. And does this kernel tell that of each thread, when it leaves its CPU? */
+pid_t kernel_take_filtered(struct kernel_side *kernel);
+bool kernel_tells_filters(const struct kernel_side *kernel);
+
 /* The same of threads. */
 bool kernel_thread_has_run(const struct kernel_side *kernel, uint32_t tid);
 void kernel_forget_running_threads(struct kernel_side *kernel);

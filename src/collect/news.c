@@ -87,7 +87,7 @@ static void look_at_account(struct program *program, bool reported, uint64_t now
 }
 
 /* The kernel's side says so of every thread that it follows, unless records of it were lost of late. */
-static bool kernel_reports(const struct session *session, uint64_t now_ns)
+bool session_kernel_reports(const struct session *session, uint64_t now_ns)
 {
     return session->kernel && kernel_tells_running(session->kernel) &&
            !session->kernel_lost[SONDE_COUNT_THREADS_LOST] &&
@@ -96,7 +96,7 @@ static bool kernel_reports(const struct session *session, uint64_t now_ns)
 
 void session_notice_quiet(struct session *session, uint64_t now_ns)
 {
-    bool all_reported = kernel_reports(session, now_ns);
+    bool all_reported = session_kernel_reports(session, now_ns);
     array_foreach (&session->programs, p) {
         struct program *program = *p;
         bool reported = all_reported && program->followed;
@@ -126,7 +126,7 @@ bool session_skips(const struct session *session, struct program *program, uint6
 {
     if ((program->quiet || program->was_empty) && program->followed && !program->gone &&
         now_ns < program->drain_next_ns && !kernel_has_run(session->kernel, program->pid) &&
-        kernel_reports(session, now_ns))
+        session_kernel_reports(session, now_ns))
         return true;
     program->drain_next_ns = now_ns + drain_gap_ns(session, program, now_ns);
     return false;
@@ -165,7 +165,7 @@ static uint64_t may_sleep_ns(const struct session *session, uint64_t now_ns)
     uint64_t ran_ns = 0;
     if (session->command_ended_ns || session->guests.count)
         return 0;
-    bool reported = kernel_reports(session, now_ns);
+    bool reported = session_kernel_reports(session, now_ns);
     array_foreach (&session->programs, p) {
         if (!(*p)->ended_ns && !((*p)->quiet && (*p)->followed && reported))
             return 0;

@@ -56,8 +56,20 @@ struct stops {
 };
 
 struct program {
+    /* Looked at in each step, of each program: they lie together, since there may be hundreds. */
+    uint64_t ended_ns;      /* 0 while it lives */
+    uint64_t drain_next_ns; /* when its rings are looked at though nothing is expected */
+    uint64_t cpu_next_ns, cpu_ns, ran_ns; /* when its CPU time is read next, as read last, when it changed */
+    pid_t pid;
+    bool gone;         /* it has ended, as its pidfd says; what is in its rings is drained yet */
+    bool drained;      /* records of it have arrived since that was last asked */
+    bool followed;     /* by the kernel's side */
+    bool quiet;        /* no thread of it has run for a while (news.c) */
+    bool came_to_rest; /* it has become quiet, and is tended once more */
+    bool was_empty;    /* so were its rings when they were looked at last */
+
     struct proc *proc; /* shared with target */
-    pid_t pid, parent;
+    pid_t parent;
     uint8_t runtime; /* enum sonde_runtime */
     char *name;      /* short: the script or program */
     char *command;   /* the program and, for an interpreter, its script */
@@ -78,19 +90,11 @@ struct program {
     bool forked;          /* from one that was traced, and has called a hooked function since */
     uint64_t stack_start; /* of its main thread: another after an exec */
     struct program_thread unseen;
-    uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
-    bool gone;                     /* it has ended, as its pidfd says; what is in its rings is drained yet */
-    bool drained;                  /* records of it have arrived since that was last asked */
-    bool followed;                 /* by the kernel's side */
-    bool quiet;                    /* no thread of it has run for a while (news.c) */
-    bool came_to_rest;             /* it has become quiet, and is tended once more */
+    uint64_t started_ns;
     bool has_cpu_clock;
     clockid_t cpu_clock;                  /* of all its threads */
-    uint64_t cpu_ns, cpu_next_ns, ran_ns; /* its time as read last, when it is read next, when it changed */
     uint64_t woke_ns;                     /* when it was quiet last */
     uint64_t tended_cpu_ns, slots_cpu_ns; /* its time when its memory, and its slots, were looked at */
-    uint64_t drain_next_ns;               /* when its rings are looked at though nothing is expected */
-    bool was_empty;                       /* so they were */
     bool checks_slots;                    /* it has run since its slots were looked through */
     bool checks_children;                 /* and since its children were looked for */
     long filters;                         /* of system calls, that it has; -1 when that is not known */

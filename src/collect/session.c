@@ -396,6 +396,7 @@ int session_step(struct session *session, int *ret_status)
     if (clock_fit_is_due(&session->fit, now) || clock_fit_is_off(&session->fit))
         take_anchor(session);
     unsigned fullest = session_kernel_drain(session);
+    session_watch_filtered(session, now);
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns || session_skips(session, *p, now))
             continue;

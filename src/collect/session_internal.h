@@ -155,6 +155,9 @@ bool session_wait_for_news(struct session *session, bool expects);
 void session_notice_quiet(struct session *session, uint64_t now_ns);
 void session_program_runs(struct program *program, bool reported, uint64_t now_ns);
 
+/* Does the kernel's side say whenever a thread runs that it follows? Not while records of it are lost. */
+bool session_kernel_reports(const struct session *session, uint64_t now_ns);
+
 /* Need its rings not be looked at this time? It is quiet, or recorded nothing when we looked last, and the
  * kernel's side would have said if a thread of it had begun to run since. */
 bool session_skips(const struct session *session, struct program *program, uint64_t now_ns);
@@ -169,6 +172,8 @@ int session_add_program(struct session *session, struct program *program);
 void session_tend(struct session *session, uint64_t now_ns);
 /* A program has stopped doing anything: what it did since it was last tended. */
 void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns);
+/* Those that the kernel's side says have other system call filters than before. */
+void session_watch_filtered(struct session *session, uint64_t now_ns);
 /* What its CPU quota took, when it is due; last: the program has ended. */
 void session_tell_quota(struct session *session, struct program *program, uint64_t now_ns, bool last);
 

@@ -135,7 +135,9 @@ static void tell_machine(struct session *session, uint64_t now_ns)
 
 /* ---- system call filters ---- */
 
-static const uint64_t FILTERS_GAP_NS = 100 * NS_PER_MS;
+/* Of a program that goes on for a while; and of one that rests, when the kernel's side tells of new filters,
+ * since it may miss a thread that leaves its CPU now and then. */
+static const uint64_t FILTERS_GAP_NS = 100 * NS_PER_MS, FILTERS_TOLD_GAP_NS = 5 * NS_PER_S;
 
 /* A program that sandboxes itself after sonde came: the calls of the probe, which the filters of before let
  * through, are stopped at once, and made again only when the new filters let them through as well. */
@@ -158,6 +160,16 @@ static void watch_filters(struct session *session, struct program *program, uint
     session_note(session,
                  "%s (%d) has a new system call filter: the probe asks the system for nothing any more",
                  program->name, program->pid);
+}
+
+void session_watch_filtered(struct session *session, uint64_t now_ns)
+{
+    for (pid_t pid; session->kernel && (pid = kernel_take_filtered(session->kernel));)
+        array_foreach (&session->programs, p)
+            if ((*p)->pid == pid && !(*p)->ended_ns) {
+                (*p)->filters_seen_ns = 0;
+                watch_filters(session, *p, now_ns, 0);
+            }
 }
 
 /* ---- open spans ---- */
@@ -501,7 +513,9 @@ static const uint64_t MOMENT_NS = 50 * NS_PER_MS, MOMENTS_CPU_NS = 5 * NS_PER_MS
 void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns)
 {
     program->came_to_rest = false;
-    watch_filters(session, program, now_ns, 0);
+    bool told = program->followed && session_kernel_reports(session, now_ns) &&
+                kernel_tells_filters(session->kernel);
+    watch_filters(session, program, now_ns, told ? FILTERS_TOLD_GAP_NS : 0);
     if (!program->cpu_ns || program->cpu_ns - program->tended_cpu_ns > MOMENTS_CPU_NS) {
         program->tended_cpu_ns = program->cpu_ns;
         tell_machine(session, now_ns);

@@ -31,10 +31,11 @@ struct sonde_kernel_record {
     uint32_t pad;
 };
 
-/* The same with event 0, which is no event of the catalogue: a thread of the process runs. */
+/* The same with event 0, which is no event of the catalogue: a thread of the process runs, or leaves its CPU
+ * with other system call filters than before. */
 struct sonde_kernel_running {
     struct sonde_kernel_record head;
-    uint32_t pid, tid;
+    uint32_t pid, tid, filtered, pad;
 };
 
 /* Times off a CPU that are shorter than SONDE_BRIEF_NS are summed, up to SONDE_BRIEF_SPAN_NS: what lies
