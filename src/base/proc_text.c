@@ -3,6 +3,7 @@
 #include "base/proc_text.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -152,6 +153,16 @@ bool proc_parse_status_number(const char *text, size_t length, const char *name,
     if (!at || !take_signed(skip_spaces(at, end), end, &value))
         return false;
     *ret_number = (long)value;
+    return true;
+}
+
+bool proc_parse_status_text(const char *text, size_t length, const char *name, char *ret_text, size_t size)
+{
+    const char *end, *at = status_line(text, length, name, &end);
+    if (!at)
+        return false;
+    at = skip_spaces(at, end);
+    snprintf(ret_text, size, "%.*s", (int)(end - at), at);
     return true;
 }
 

@@ -27,6 +27,9 @@ bool proc_parse_stat(const char *text, size_t length, struct proc_stat *ret_stat
 /* status: lines "Name:\tVALUE". The first number of the line, decimal; false when there is none. */
 bool proc_parse_status_number(const char *text, size_t length, const char *name, long *ret_number);
 
+/* All of it, without spaces around; at most size bytes of it. false when there is none. */
+bool proc_parse_status_text(const char *text, size_t length, const char *name, char *ret_text, size_t size);
+
 /* The last number of "NSpid:", which is what the process (or thread) is called in the innermost PID namespace
  * that it is in; ret_levels (may be NULL): in how many it is, from ours on. 0 when there is none. */
 pid_t proc_parse_innermost(const char *text, size_t length, unsigned *ret_levels);

@@ -15,11 +15,13 @@
 #include "cli/profile_steer.h"
 #include "finding/report.h"
 #include "http/client.h"
+#include "profile/blocks.h"
 #include "profile/formats.h"
 #include "profile/intervals.h"
 #include "profile/outlier.h"
+#include "steer/certainty.h"
 
-/* A function is hot from this share on; so many are told. */
+/* A function is hot from this share on, with 95 % certainty; so many are reported. */
 #define HOT_SHARE 0.2
 #define HOT_LIMIT 5
 
@@ -59,27 +61,58 @@ static void set_place(struct finding *f, const struct profile *p, uint32_t frame
     f->where.line = x->line;
 }
 
+/* What is sampled in a share of the whole, and how far that is from it by chance. */
+struct share {
+    double share, low, high;
+};
+
+static struct share share_of(uint64_t weight, uint64_t all, uint64_t samples)
+{
+    struct share s = {.share = (double)weight / (double)MAX(all, 1ull)};
+    certainty_wilson(MIN(s.share, 1), MAX((double)samples, 1) / SAMPLES_PER_DRAW, 1.96, &s.low, &s.high);
+    return s;
+}
+
+/* Where most of it goes, the interval where that is wide, and what helps. */
+static void explain_hot(struct finding *f, const struct profile *p, const struct business_function *b,
+                        const struct share *s, uint64_t samples)
+{
+    char own[32], library[32];
+    bool calls = b->library && b->library_weight > b->own;
+    const char *name = b->library ? frame_name(p, b->library) : "";
+    const char *how = strncmp(name, "asm_exc_", 8) == 0 ? "causes" : "calls"; /* page faults */
+    weight_words(p, b->own, own, sizeof(own));
+    weight_words(p, b->library_weight, library, sizeof(library));
+    const char *where = !b->library ? "All of it in the function itself."
+                        : calls     ? finding_say(f, "%s of it in %s, which it %s.", library, name, how)
+                                : finding_say(f, "%s of it in the function itself, %s in %s, which it %s.",
+                                              own, library, name, how);
+    f->detail = s->high - s->low < 0.1
+                    ? where
+                    : finding_say(f, "%s With %llu samples its share may be anything from %.0f to %.0f %%.",
+                                  where, (unsigned long long)samples, 100 * s->low, 100 * s->high);
+    f->remedy =
+        calls ? "Call it less often, or keep what it returned." : "Look at its lines: sonde profile --lines.";
+}
+
 static int add_hot(struct report *report, const struct profile *p, const struct business_function *b,
-                   uint64_t all)
+                   const struct share *s, uint64_t samples)
 {
     struct finding *f = report_add_finding(report, FINDING_hot_function, SEVERITY_INFO);
-    char total[32], library[32];
+    char total[32];
     if (!f)
         return -ENOMEM;
-    double share = (double)b->total / (double)all;
     weight_words(p, b->total, total, sizeof(total));
-    weight_words(p, b->library_weight, library, sizeof(library));
     f->title =
-        finding_say(f, "%s takes %.1f %% (%s %s)", frame_name(p, b->frame), 100 * share, total, p->event);
-    f->detail = b->library
-                    ? finding_say(f, "%s of it in %s, which it calls.", library, frame_name(p, b->library))
-                    : finding_say(f, "All of it in the function itself.");
-    f->remedy = b->library ? "Call it less often, or keep what it returned."
-                           : "Look at its lines: sonde profile --lines.";
+        finding_say(f, "%s takes %.1f %% (%s %s)", frame_name(p, b->frame), 100 * s->share, total, p->event);
+    explain_hot(f, p, b, s, samples);
     set_place(f, p, b->frame);
     (void)finding_add_text(f, "function", frame_name(p, b->frame));
     (void)finding_add_text(f, "language", f->where.layer);
-    (void)finding_add_real(f, "share", share);
+    (void)finding_add_real(f, "share", s->share);
+    (void)finding_add_real(f, "share_low", s->low);
+    (void)finding_add_real(f, "share_high", s->high);
+    (void)finding_add_count(f, "samples_count", samples);
     add_weight(f, p, "total", b->total);
     add_weight(f, p, "own", b->own);
     if (b->library) {
@@ -196,22 +229,40 @@ static json_t *quality_json(const struct sampler_counts *c)
                      (json_int_t)c->too_large, "runtimes", runtimes, "truncated_count", truncated);
 }
 
+/* Why there is no finding. */
+static const char *why_nothing(struct report *report, const struct profile *p, uint64_t samples, bool any_hot)
+{
+    char words[160];
+    if (p->nodes.count <= 1)
+        return "nothing was sampled";
+    if (!any_hot)
+        return "no function of the application takes a fifth, and no instance stands out";
+    snprintf(words, sizeof(words), "%llu sample%s too few to say which functions take a fifth",
+             (unsigned long long)samples, samples == 1 ? " is" : "s are");
+    return arena_strdup(&report->arena, words);
+}
+
 static int fill(struct report *report, const struct profile *p, const struct business_rules *rules,
                 const struct profile_facts *facts, unsigned top)
 {
     const struct sampler_counts *counts = facts->counts;
     size_t count;
     int r = 0;
-    uint64_t *totals = profile_totals(p), all = totals ? totals[0] : 0;
+    uint64_t *totals = profile_totals(p), all = totals ? totals[0] : 0,
+             samples = (uint64_t)((double)all / profile_sample_weight(p) + 0.5);
+    bool any_hot = false;
     struct business_function *hot = business_functions(p, rules, &count);
     if (!totals || !hot) {
         free(totals);
         free(hot);
         return -ENOMEM;
     }
-    for (size_t i = 0; r == 0 && i < count && i < HOT_LIMIT; i++)
-        if (all && (double)hot[i].total >= HOT_SHARE * (double)all)
-            r = add_hot(report, p, &hot[i], all);
+    for (size_t i = 0; r == 0 && i < count && i < HOT_LIMIT; i++) {
+        struct share s = share_of(hot[i].total, all, samples);
+        any_hot |= s.share >= HOT_SHARE;
+        if (s.low >= HOT_SHARE)
+            r = add_hot(report, p, &hot[i], &s, samples);
+    }
     free(hot);
     struct profile_outlier *outliers = r == 0 ? profile_outliers(p, &count) : NULL;
     for (size_t i = 0; outliers && r == 0 && i < count; i++)
@@ -222,10 +273,8 @@ static int fill(struct report *report, const struct profile *p, const struct bus
         (void)report_add_loss(report, "ring-full", NULL, counts->lost);
     if (counts && counts->missed)
         (void)report_add_loss(report, "kernel-program-missed", NULL, counts->missed);
-    if (!report->findings.count)
-        report->nothing = p->nodes.count > 1
-                              ? "no function of the application takes a fifth, and no instance stands out"
-                              : "nothing was sampled";
+    if (r == 0 && !report->findings.count && !(report->nothing = why_nothing(report, p, samples, any_hot)))
+        r = -ENOMEM;
     report->extra = json_pack("{s:{s:s, s:s, s:I, s:o, s:o}}", "profile", "event", p->event, "unit", p->unit,
                               "total", (json_int_t)all, "functions", functions_json(p, top), "truncated",
                               truncated_json(p, totals));

@@ -36,20 +36,6 @@ const char *difference_verdict_name(enum difference_verdict verdict)
 
 /* ---- one side ---- */
 
-/* Whether what the kernel's function calls is done for an interrupt, whose time is nobody's that it lands on.
- * A fault is the program's own. */
-static bool begins_interrupt(const struct profile *p, uint32_t frame)
-{
-    static const char *const ENTRIES[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt",
-                                          "asm_exc_nmi", "ret_from_intr",        "irqentry_"};
-    const struct profile_frame *f = &p->frames.at[frame];
-    const char *name = profile_text(p, f->name);
-    for (size_t i = 0; f->kind == FRAME_KERNEL && i < ARRAY_SIZE(ENTRIES); i++)
-        if (strncmp(name, ENTRIES[i], strlen(ENTRIES[i])) == 0)
-            return true;
-    return false;
-}
-
 static int find_interrupts(struct side *s)
 {
     const struct profile *p = s->blocks.profile;
@@ -59,7 +45,7 @@ static int find_interrupts(struct side *s)
     int r = inside && s->interrupts ? 0 : -ENOMEM;
     for (size_t i = 1; r == 0 && i < p->nodes.count; i++) {
         const struct profile_node *n = &p->nodes.at[i];
-        inside[i] = inside[n->parent] || begins_interrupt(p, n->frame);
+        inside[i] = inside[n->parent] || profile_begins_interrupt(p, n->frame);
         if (inside[i] && of[n->frame] != UINT32_MAX)
             s->interrupts[of[n->frame]] += (double)n->weight;
     }

@@ -278,6 +278,9 @@
          EVIDENCE("function", "the function, of the application where one is on the stack")                  \
          EVIDENCE("language", "what it is written in, or runs in")                                           \
          EVIDENCE("share", "of all that was sampled, with what it calls, 0 to 1")                            \
+         EVIDENCE("share_low", "of its interval of 95 %, if four samples are worth one independent draw")    \
+         EVIDENCE("share_high", "likewise")                                                                  \
+         EVIDENCE("samples_count", "what was sampled in all")                                                \
          EVIDENCE("total_ns", "time in it and in what it calls")                                             \
          EVIDENCE("own_ns", "time in the function itself")                                                   \
          EVIDENCE("library", "the library function it calls that costs the most")                            \
@@ -296,9 +299,9 @@
          "One instance, or one thread of a pool, costs more than its peers.",                                \
          "Compare it with a peer: profile each, then sonde diff.",                                           \
          EVIDENCE("instance", "the process, thread or host")                                                 \
-         EVIDENCE("equals_count", "other processes of the same name, or other threads of the same pool")     \
+         EVIDENCE("equals_count", "other processes with the same job, or other threads of the same pool")    \
          EVIDENCE("total_ns", "time sampled in it; of a host, what a request typically takes on it")         \
-         EVIDENCE("median_ns", "and in the median one of its peers")                                         \
+         EVIDENCE("median_ns", "and in the median one of its peers, in the time in which both were there")                                        \
          EVIDENCE("ratio", "the first to the second")                                                        \
          EVIDENCE("function", "the function that makes most of the difference")                              \
          EVIDENCE("function_ns", "time in it here")                                                          \

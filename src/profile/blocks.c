@@ -82,11 +82,9 @@ static int blocks_of_processes(struct profile_blocks *s, const uint32_t *of)
     return r;
 }
 
-/* The weight of one sample: their mean where samples are counted, else that of the rarest stack. */
-static void weigh(struct profile_blocks *s)
+double profile_sample_weight(const struct profile *p)
 {
-    const struct profile *p = s->profile;
-    double samples = 0, least = INFINITY;
+    double samples = 0, least = INFINITY, sum = 0;
     size_t stacks = 0;
     for (size_t i = 1; i < p->nodes.count; i++) {
         const struct profile_node *n = &p->nodes.at[i];
@@ -94,11 +92,11 @@ static void weigh(struct profile_blocks *s)
             continue;
         stacks++;
         samples += (double)n->count;
-        s->sum += (double)n->weight;
+        sum += (double)n->weight;
         least = fmin(least, (double)n->weight);
     }
     bool counted = samples > (double)stacks; /* folded text has one line for each stack */
-    s->quantum = !stacks ? 1 : counted ? s->sum / samples : least >= LEAST_TIME_NS ? least : 1;
+    return !stacks ? 1 : counted ? sum / samples : least >= LEAST_TIME_NS ? least : 1;
 }
 
 int profile_blocks_open(const struct profile *p, struct profile_blocks *ret_blocks)
@@ -108,7 +106,9 @@ int profile_blocks_open(const struct profile *p, struct profile_blocks *ret_bloc
     s->functions = profile_functions(p, &s->count);
     if (!s->functions)
         return -ENOMEM;
-    weigh(s);
+    for (size_t i = 1; i < p->nodes.count; i++)
+        s->sum += (double)p->nodes.at[i].weight;
+    s->quantum = profile_sample_weight(p);
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++)
         if (!is_group(p, s->functions[i].frame))

@@ -34,6 +34,10 @@ struct profile_blocks {
     double sum, quantum; /* of all weights; of one sample */
 };
 
+/* The weight of one sample: their mean where samples are counted, else (folded text has one line for each
+ * stack) that of the rarest stack. */
+double profile_sample_weight(const struct profile *profile);
+
 /* The profile has to stay. 0 or -ENOMEM. */
 int profile_blocks_open(const struct profile *profile, struct profile_blocks *ret_blocks);
 void profile_blocks_close(struct profile_blocks *blocks);

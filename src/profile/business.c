@@ -143,7 +143,8 @@ struct business_function *business_functions(const struct profile *p, const stru
         uint64_t weight = p->nodes.at[i].weight;
         uint32_t at = (uint32_t)i, below = 0; /* below: the library function that the application called */
         while (weight && at && library[p->nodes.at[at].frame]) {
-            below = p->nodes.at[at].frame;
+            uint32_t frame = p->nodes.at[at].frame;
+            below = profile_begins_interrupt(p, frame) ? 0 : frame; /* nobody calls an interrupt */
             at = p->nodes.at[at].parent;
         }
         if (!weight || !at)

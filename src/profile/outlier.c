@@ -1,17 +1,35 @@
 /* Outliers among equals. A weight counts as too large when it exceeds the median of its equals by half,
  * by 3.5 times their spread (median absolute deviation, scaled as for a normal distribution), and by four
  * times what sampling alone scatters (a count of n samples scatters by its root): the three together are
- * silent on equal instances, however few samples there are. */
+ * silent on equal instances, however few samples there are.
+ *
+ * Equals are processes of one name and one job (instance.h) that did not start each other, and threads of one
+ * pool: of one process, with names that differ in the number at their end. Threads without a name of their
+ * own have the name of the program; of them those are equals that begin in the same function of the
+ * application.
+ *
+ * Where the profile says how its weights spread over time, instances are compared over the time in which both
+ * were there, which must be half of an instance's life at least: compilers that a build starts one after the
+ * other do the same job with different input, and who started later has done less. And an outlier exceeds
+ * the median of its equals during most of its life: which thread of a pool gets one long task is chance. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/outlier.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EQUALS_MIN = 3 };
+#include "profile/business.h"
+#include "profile/windows.h"
+
+enum {
+    EQUALS_MIN = 3,
+    LIFE_MIN = 4,   /* windows of an instance's life */
+    COMMON_MIN = 2, /* and that it shares with an equal */
+};
 #define RATIO_MIN  1.5
 #define SPREADS    3.5
 #define MAD_NORMAL 1.4826
@@ -20,8 +38,12 @@ enum { EQUALS_MIN = 3 };
 struct instance {
     uint32_t node, process;
     bool is_thread;
-    uint64_t key; /* of its equals */
+    uint64_t key;    /* of its equals */
+    uint64_t number; /* of the process or thread */
+    uint64_t parent; /* of the process; 0: unknown */
     uint64_t weight, count;
+    const float *windows; /* NULL: not known */
+    int from, until;      /* the windows in which it was there all the time */
 };
 
 uint64_t profile_group_parts(const char *text, char *ret_name, size_t size)
@@ -95,16 +117,17 @@ int profile_by_service(const struct profile *p, struct profile **ret_profile)
     return 0;
 }
 
-/* Threads of one pool differ in their number: "io-worker-12", "pool-1-thread-3". */
-static uint64_t pool_key(uint32_t process, const char *name)
+/* Threads of one pool differ in the number at the end of their names: "io-worker-12", "pool-1-thread-3".
+ * Other numbers are of the pool or the job: "C1 CompilerThre", "pool-2-thread-3". entry: where threads of the
+ * program's own name begin; 0 for others. */
+static uint64_t pool_key(uint32_t process, const char *name, uint32_t entry)
 {
-    char plain[72];
-    size_t n = 0;
-    n = (size_t)snprintf(plain, sizeof(plain), "%u ", process);
-    for (const char *at = name; *at && n + 1 < sizeof(plain); at++)
-        if (*at < '0' || *at > '9')
-            plain[n++] = *at;
-    return map_hash(plain, n);
+    char plain[96];
+    size_t length = strlen(name);
+    while (length && isdigit((unsigned char)name[length - 1]))
+        length--;
+    int n = snprintf(plain, sizeof(plain), "%u %u %.*s", process, entry, (int)MIN(length, 64u), name);
+    return map_hash(plain, (size_t)n);
 }
 
 static int by_key(const void *a, const void *b)
@@ -135,6 +158,7 @@ static uint64_t median_of(uint64_t *values, size_t count)
 }
 
 typedef ARRAY(struct instance) instances;
+typedef ARRAY(struct profile_outlier) outliers;
 
 static uint64_t number_of(const struct profile *p, uint32_t group)
 {
@@ -143,16 +167,92 @@ static uint64_t number_of(const struct profile *p, uint32_t group)
                                sizeof(name));
 }
 
-static bool collect(const struct profile *p, const uint64_t *totals, uint64_t *counts, instances *list)
+/* ---- where threads begin ---- */
+
+/* By the node of each process and thread: the function of the application, as a frame, below which most of
+ * its weight lies, called by none of the application; 0: none. owner: the group above each node. Owned by the
+ * caller, NULL when memory ran out. */
+static uint32_t *entries_of(const struct profile *p, const uint64_t *totals, const uint32_t *owner)
 {
+    uint32_t *entries = calloc(p->nodes.count + 1, sizeof(*entries)); /* nodes, at first */
+    bool *within = calloc(p->nodes.count + 1, sizeof(*within));       /* an application's function */
+    uint8_t *library = malloc(p->frames.count + 1);
+    bool failed = !entries || !within || !library;
+    for (size_t i = 0; !failed && i < p->frames.count; i++)
+        library[i] = business_is_library(p, NULL, (uint32_t)i);
+    for (size_t i = 1; !failed && i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        bool above = within[n->parent];
+        within[i] = above || !library[n->frame];
+        if (within[i] && !above && (!entries[owner[i]] || totals[i] > totals[entries[owner[i]]]))
+            entries[owner[i]] = (uint32_t)i;
+    }
+    for (size_t i = 0; !failed && i < p->nodes.count; i++)
+        entries[i] = entries[i] ? p->nodes.at[entries[i]].frame : 0;
+    free(within);
+    free(library);
+    if (!failed)
+        return entries;
+    free(entries);
+    return NULL;
+}
+
+/* ---- instances ---- */
+
+/* Without its windows nothing is said of its life. */
+static void set_life(const struct profile *p, struct instance *x)
+{
+    const struct profile_windows *w = p->windows;
+    uint32_t frame = p->nodes.at[x->node].frame;
+    struct profile_instance known = {0};
+    if (!w || frame >= w->frames.count)
+        return;
+    if (frame < w->instances.count)
+        known = w->instances.at[frame];
+    x->parent = (uint64_t)known.parent;
+    x->windows = w->frames.at[frame].total;
+    int first = 0, last = WINDOWS - 1;
+    while (first < last && x->windows[first] <= 0)
+        first++;
+    while (last > first && x->windows[last] <= 0)
+        last--;
+    x->from = first;
+    x->until = last + 1;
+    if (!w->width_ns || !known.from_ns)
+        return;
+    x->from =
+        known.from_ns <= w->start_ns
+            ? 0
+            : (int)MIN((known.from_ns - w->start_ns + w->width_ns - 1) / w->width_ns, (uint64_t)WINDOWS);
+    if (known.until_ns)
+        x->until = known.until_ns <= w->start_ns
+                       ? 0
+                       : (int)MIN((known.until_ns - w->start_ns) / w->width_ns, (uint64_t)WINDOWS);
+    else if (!x->is_thread) /* a thread may have ended after its last sample */
+        x->until = (int)w->used;
+}
+
+static uint64_t job_of(const struct profile *p, uint32_t node)
+{
+    uint32_t frame = p->nodes.at[node].frame;
+    return p->windows && frame < p->windows->instances.count ? p->windows->instances.at[frame].job : 0;
+}
+
+static bool collect(const struct profile *p, const uint64_t *totals, const uint32_t *owner, uint64_t *counts,
+                    instances *list)
+{
+    uint32_t *entries = entries_of(p, totals, owner);
+    if (!entries)
+        return false;
     for (size_t i = p->nodes.count; i-- > 1;) {
         counts[i] += p->nodes.at[i].count;
         counts[p->nodes.at[i].parent] += counts[i];
     }
-    for (size_t i = 1; i < p->nodes.count; i++) {
+    bool failed = false;
+    for (size_t i = 1; i < p->nodes.count && !failed; i++) {
         const struct profile_node *n = &p->nodes.at[i];
         const char *text = profile_text(p, p->frames.at[n->frame].name);
-        char name[64];
+        char name[64], process[64];
         if (p->frames.at[n->frame].kind != FRAME_GROUP || (n->parent && p->nodes.at[n->parent].parent))
             continue;
         /* Processes that ended without a number are many. */
@@ -163,24 +263,91 @@ static bool collect(const struct profile *p, const uint64_t *totals, uint64_t *c
          */
         if (n->parent && number == number_of(p, n->parent))
             continue;
-        struct instance x = {.node = (uint32_t)i, .weight = totals[i], .count = counts[i]};
+        struct instance x = {.node = (uint32_t)i, .number = number, .weight = totals[i], .count = counts[i]};
         x.is_thread = strncmp(text, "thread ", 7) == 0;
         x.process = x.is_thread && n->parent ? n->parent : (uint32_t)i;
-        x.key = x.is_thread ? pool_key(x.process, name) : map_hash(name, strlen(name));
-        if (array_add(list, x) < 0)
-            return false;
+        uint64_t identity[2] = {map_hash(name, strlen(name)), job_of(p, (uint32_t)i)};
+        x.key = map_hash(identity, sizeof(identity));
+        if (x.is_thread && n->parent) {
+            (void)profile_group_parts(profile_text(p, p->frames.at[p->nodes.at[n->parent].frame].name),
+                                      process, sizeof(process));
+            bool unnamed = strcmp(name, process) == 0;
+            uint32_t entry = unnamed ? entries[i] : 0;
+            if (unnamed && !entry)
+                continue;
+            x.key = pool_key(x.process, name, entry);
+        }
+        set_life(p, &x);
+        failed = array_add(list, x) < 0;
     }
+    free(entries);
+    return !failed;
+}
+
+static double sum_of(const float *weights, int from, int until)
+{
+    double sum = 0;
+    for (int w = from; w < until; w++)
+        sum += (double)weights[w];
+    return sum;
+}
+
+static bool is_parent(const struct instance *equals, size_t count, size_t i)
+{
+    for (size_t k = 0; k < count; k++)
+        if (equals[k].parent && equals[k].parent == equals[i].number)
+            return true;
+    return false;
+}
+
+/* What the other would weigh had it been there as long as this one. False: the time in which both were there
+ * is too short to say. */
+static bool weight_beside(const struct instance *x, const struct instance *other, uint64_t *ret_weight)
+{
+    *ret_weight = other->weight;
+    if (!x->windows || !other->windows)
+        return true;
+    int from = MAX(x->from, other->from), until = MIN(x->until, other->until), common = until - from;
+    if (x->until - x->from < LIFE_MIN || common < COMMON_MIN || 2 * common < x->until - x->from)
+        return false;
+    double own = sum_of(x->windows, from, until);
+    if (own <= 0)
+        return false;
+    *ret_weight = (uint64_t)((double)x->weight * (sum_of(other->windows, from, until) / own) + 0.5);
     return true;
 }
 
-/* Is the i-th of these equals too large? */
+/* Does it exceed the median of its equals in most windows of its life? */
+static bool exceeds_mostly(const struct instance *equals, size_t count, const bool *is_equal, size_t i,
+                           uint64_t *scratch)
+{
+    const struct instance *x = &equals[i];
+    int exceeds = 0;
+    if (!x->windows)
+        return true;
+    for (int w = x->from; w < x->until; w++) {
+        size_t n = 0;
+        for (size_t k = 0; k < count; k++)
+            if (is_equal[k] && equals[k].windows && equals[k].from <= w && w < equals[k].until)
+                scratch[n++] = (uint64_t)equals[k].windows[w];
+        exceeds += n && (uint64_t)x->windows[w] > median_of(scratch, n);
+    }
+    return 2 * exceeds > x->until - x->from;
+}
+
+/* Is the i-th of these too large? ret_is_equal: with which of them it was compared. */
 static bool stands_out(const struct instance *equals, size_t count, size_t i, uint64_t *scratch,
-                       uint64_t *ret_median)
+                       bool *ret_is_equal, struct profile_outlier *outlier)
 {
     size_t n = 0;
-    for (size_t k = 0; k < count; k++)
-        if (k != i)
-            scratch[n++] = equals[k].weight;
+    for (size_t k = 0; k < count; k++) {
+        ret_is_equal[k] =
+            k != i && !is_parent(equals, count, k) && weight_beside(&equals[i], &equals[k], &scratch[n]);
+        n += ret_is_equal[k];
+    }
+    outlier->equals = n;
+    if (n < EQUALS_MIN || is_parent(equals, count, i))
+        return false;
     uint64_t median = median_of(scratch, n);
     for (size_t k = 0; k < n; k++)
         scratch[k] = scratch[k] > median ? scratch[k] - median : median - scratch[k];
@@ -189,18 +356,20 @@ static bool stands_out(const struct instance *equals, size_t count, size_t i, ui
     double period = x->count ? (double)x->weight / (double)x->count : 0;
     double scatter = period * sqrt((double)x->count + (period > 0 ? (double)median / period : 0));
     double excess = (double)x->weight - (double)median;
-    *ret_median = median;
+    outlier->median = median;
     return (double)x->weight >= RATIO_MIN * (double)median && excess > SPREADS * spread &&
-           excess > SCATTERS * scatter;
+           excess > SCATTERS * scatter && exceeds_mostly(equals, count, ret_is_equal, i, scratch);
 }
 
 /* The function with the largest excess over the mean of the equals: own weights, by the function's frame. */
 static bool explain(const struct profile *p, const struct instance *equals, size_t count, size_t i,
-                    const uint32_t *owner, struct profile_outlier *outlier)
+                    const bool *is_equal, const uint32_t *owner, struct profile_outlier *outlier)
 {
     struct map mine = {0}, theirs = {0}, member = {0};
     bool failed = false;
     for (size_t k = 0; k < count; k++) {
+        if (k != i && !is_equal[k])
+            continue;
         uint64_t *at = map_put(&member, equals[k].node, NULL);
         failed |= !at;
         if (at)
@@ -219,7 +388,7 @@ static bool explain(const struct profile *p, const struct instance *equals, size
             *sum += p->nodes.at[node].weight;
     }
     map_foreach (&mine, slot) {
-        uint64_t *other = map_get(&theirs, slot->key), mean = other ? *other / (count - 1) : 0;
+        uint64_t *other = map_get(&theirs, slot->key), mean = other ? *other / outlier->equals : 0;
         uint64_t before = outlier->frame_weight - outlier->frame_mean;
         if (slot->value > mean && slot->value - mean > before) {
             outlier->frame = (uint32_t)slot->key;
@@ -233,48 +402,58 @@ static bool explain(const struct profile *p, const struct instance *equals, size
     return !failed;
 }
 
+static int find_among(const struct profile *p, const struct instance *equals, size_t count,
+                      const uint32_t *owner, uint64_t *scratch, bool *is_equal, outliers *found)
+{
+    for (size_t k = 0; count > EQUALS_MIN && k < count; k++) {
+        struct profile_outlier o = {.node = equals[k].node,
+                                    .process = equals[k].process,
+                                    .is_thread = equals[k].is_thread,
+                                    .weight = equals[k].weight};
+        if (!stands_out(equals, count, k, scratch, is_equal, &o))
+            continue;
+        if (!explain(p, equals, count, k, is_equal, owner, &o) || array_add(found, o) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 struct profile_outlier *profile_outliers(const struct profile *p, size_t *ret_count)
 {
     instances list = {0};
-    ARRAY(struct profile_outlier) outliers = {0};
+    outliers found = {0};
     uint64_t *totals = profile_totals(p), *counts = calloc(p->nodes.count + 1, sizeof(*counts));
     uint32_t *owner = calloc(p->nodes.count + 1, sizeof(*owner)); /* the group above each node */
-    uint64_t *scratch = NULL;
-    bool failed = !totals || !counts || !owner || !collect(p, totals, counts, &list);
-    for (size_t i = 1; !failed && i < p->nodes.count; i++) {
+    for (size_t i = 1; owner && i < p->nodes.count; i++) {
         uint32_t parent = p->nodes.at[i].parent;
         bool group = p->frames.at[p->nodes.at[parent].frame].kind == FRAME_GROUP && parent;
         owner[i] = group ? parent : owner[parent];
     }
+    /* Waiting is no cost: who waits longer than others has less to do. */
+    bool waits = strcmp(p->event, "off-cpu") == 0;
+    bool failed = !totals || !counts || !owner || (!waits && !collect(p, totals, owner, counts, &list));
     if (list.count)
         qsort(list.at, list.count, sizeof(*list.at), by_key);
-    scratch = malloc((list.count + 1) * sizeof(*scratch));
-    failed |= !scratch;
+    uint64_t *scratch = malloc((list.count + 1) * sizeof(*scratch));
+    bool *is_equal = malloc(list.count + 1);
+    failed |= !scratch || !is_equal;
     for (size_t i = 0, end; !failed && i < list.count; i = end) {
         for (end = i + 1; end < list.count && list.at[end].key == list.at[i].key;)
             end++;
-        for (size_t k = i; end - i > EQUALS_MIN && k < end && !failed; k++) {
-            struct profile_outlier o = {.node = list.at[k].node,
-                                        .process = list.at[k].process,
-                                        .is_thread = list.at[k].is_thread,
-                                        .equals = end - i - 1,
-                                        .weight = list.at[k].weight};
-            if (!stands_out(list.at + i, end - i, k - i, scratch, &o.median))
-                continue;
-            failed |= !explain(p, list.at + i, end - i, k - i, owner, &o) || array_add(&outliers, o) < 0;
-        }
+        failed = find_among(p, list.at + i, end - i, owner, scratch, is_equal, &found) < 0;
     }
     array_done(&list);
     free(totals);
     free(counts);
     free(owner);
     free(scratch);
+    free(is_equal);
     if (failed) {
-        array_done(&outliers);
+        array_done(&found);
         return NULL;
     }
-    if (outliers.count)
-        qsort(outliers.at, outliers.count, sizeof(*outliers.at), by_excess);
-    *ret_count = outliers.count;
-    return outliers.at ? outliers.at : calloc(1, sizeof(struct profile_outlier));
+    if (found.count)
+        qsort(found.at, found.count, sizeof(*found.at), by_excess);
+    *ret_count = found.count;
+    return found.at ? found.at : calloc(1, sizeof(struct profile_outlier));
 }

@@ -265,6 +265,18 @@ uint64_t *profile_totals(const struct profile *p)
     return totals;
 }
 
+bool profile_begins_interrupt(const struct profile *p, uint32_t frame)
+{
+    static const char *const ENTRIES[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt",
+                                          "asm_exc_nmi", "ret_from_intr",        "irqentry_"};
+    const struct profile_frame *f = &p->frames.at[frame];
+    const char *name = profile_text(p, f->name);
+    for (size_t i = 0; f->kind == FRAME_KERNEL && i < ARRAY_SIZE(ENTRIES); i++)
+        if (strncmp(name, ENTRIES[i], strlen(ENTRIES[i])) == 0)
+            return true;
+    return false;
+}
+
 /* A function of several lines or modules is one function: frames are compared by name, file and kind, unless
  * lines are told apart. */
 uint64_t profile_function_key(const struct profile *p, uint32_t frame)

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "bpf/missed.h"
+#include "profile/instance.h"
 #include "profile/sampler_parts.h"
 #include "profile/waits.h"
 #include "profile/windows.h"
@@ -46,20 +47,57 @@ const char *sampler_end_text(enum sampler_end end)
 
 /* ---- samples ---- */
 
+static void process_frame_text(char *text, size_t size, const struct process *process,
+                               const struct sampler_sample *sample)
+{
+    bool kernel = sample->end == END_KERNEL;
+    snprintf(text, size, kernel ? "[%.31s] (%u)" : "%.31s (%u)",
+             process && *process->name ? process->name : sample->name, sample->pid);
+}
+
+/* What outliers are judged by, once for each process and thread. */
+static void note_instance(struct sampler *s, struct profile *profile, uint32_t node,
+                          const struct sampler_sample *sample, uint32_t tid)
+{
+    struct sideband_process seen;
+    if (!profile->windows)
+        return;
+    struct profile_instance *instance = profile_windows_instance(profile, profile->nodes.at[node].frame);
+    if (!instance || instance->known)
+        return;
+    instance_read((pid_t)sample->pid, (pid_t)tid, instance);
+    if (!tid && s->sideband && sideband_find(s->sideband, (pid_t)sample->pid, &seen))
+        instance->from_ns = MAX(instance->from_ns, seen.exec_ns);
+}
+
+/* The process has ended, or runs another program, which is another instance. */
+static void note_end(struct sampler *s, struct profile *profile, const struct sampler_sample *sample)
+{
+    char text[64];
+    const struct process *process = sampler_known_process(s, (pid_t)sample->pid);
+    if (!process || !profile || !profile->windows || !s->options.by_process)
+        return;
+    process_frame_text(text, sizeof(text), process, sample);
+    struct profile_instance *instance =
+        profile_windows_instance(profile, profile_named_frame(profile, text, FRAME_GROUP));
+    if (instance)
+        instance->until_ns = sample->time_ns;
+}
+
 static uint32_t group_frames(struct sampler *s, struct profile *profile, const struct process *process,
                              const struct sampler_sample *sample)
 {
     char text[64];
     uint32_t node = 0;
     if (s->options.by_process) {
-        bool kernel = sample->end == END_KERNEL;
-        snprintf(text, sizeof(text), kernel ? "[%.31s] (%u)" : "%.31s (%u)",
-                 process && *process->name ? process->name : sample->name, sample->pid);
+        process_frame_text(text, sizeof(text), process, sample);
         node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_GROUP));
+        note_instance(s, profile, node, sample, 0);
     }
     if (s->options.by_thread) {
         snprintf(text, sizeof(text), "thread %.16s (%u)", sample->name, sample->tid);
         node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_GROUP));
+        note_instance(s, profile, node, sample, sample->tid);
     }
     return node;
 }
@@ -278,6 +316,7 @@ int sampler_on_event(void *context, void *data, size_t size)
         break;
     case SAMPLE_EXEC:
     case SAMPLE_EXIT:
+        note_end(s, s->on, sample);
         sampler_drop(s, (pid_t)sample->pid);
         break;
     }

@@ -20,6 +20,7 @@ void profile_windows_end(struct profile *p)
         return;
     array_done(&p->windows->frames);
     array_done(&p->windows->counted);
+    array_done(&p->windows->instances);
     free(p->windows);
     p->windows = NULL;
 }
@@ -32,6 +33,16 @@ struct window_weights *profile_windows_of(struct profile *p, uint32_t frame)
         if (array_add(&w->frames, none) < 0 || array_add(&w->counted, 0) < 0)
             return NULL;
     return &w->frames.at[frame];
+}
+
+struct profile_instance *profile_windows_instance(struct profile *p, uint32_t frame)
+{
+    struct profile_windows *w = p->windows;
+    struct profile_instance none = {0};
+    while (w && w->instances.count <= frame)
+        if (array_add(&w->instances, none) < 0)
+            return NULL;
+    return w ? &w->instances.at[frame] : NULL;
 }
 
 static void halve(float *weights)

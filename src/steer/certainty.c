@@ -47,8 +47,7 @@ static double common_dispersion(const struct profile_blocks *b)
     return fmax(median, 1);
 }
 
-/* Wilson's interval for n independent samples. */
-static void interval(double share, double n, double t, double *ret_low, double *ret_high)
+void certainty_wilson(double share, double n, double t, double *ret_low, double *ret_high)
 {
     double middle = (share + t * t / (2 * n)) / (1 + t * t / n);
     double half = t * sqrt(share * (1 - share) / n + t * t / (4 * n * n)) / (1 + t * t / n);
@@ -86,7 +85,7 @@ static void measure(const struct profile_blocks *b, size_t function, bool total,
     }
     double low, high, n = fmax(samples / fmax(dispersion, 1e-6), 1e-6);
     double t = student(quantiles, freedom);
-    interval(share, n, t, &low, &high);
+    certainty_wilson(share, n, t, &low, &high);
     *(total ? &to->total : &to->self) = share;
     *(total ? &to->total_low : &to->self_low) = low;
     *(total ? &to->total_high : &to->self_high) = high;

@@ -15,6 +15,10 @@
  * Clopper and Pearson's). Without blocks four samples are taken for one independent one. 0 or -ENOMEM. */
 int certainty_measure(struct profile *profile);
 
+/* Wilson's interval of a share (0 to 1) of n independent samples (more than 0), t standard errors to each
+ * side. */
+void certainty_wilson(double share, double n, double t, double *ret_low, double *ret_high);
+
 /* "5%@1%": every function that takes 1 % or more, itself or with what it calls, is to be known to 5 % of its
  * share. */
 struct certainty_target {

@@ -16,15 +16,17 @@ after(() => fs.rmSync(folder, { recursive: true }));
 const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
 const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
 
-// Six instances that do the same work, and one that does twenty times of it in a function of its own. Each lives on for a
-// while, so that its names can be read also when CPUs are scarce.
+// Six instances that do the same work, and one that does twenty times of it in a function of its own. All are there until that
+// one is done.
 const service = `
 const { fork } = require('node:child_process');
 function spin(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }
 function usual() { let s = 0; for (let i = 0; i < 60; i++) s += spin(1e6 * (0.5 + Math.random())); return s; }
 function runaway() { let s = 0; for (let i = 0; i < 1200; i++) s += spin(1e6 * (0.5 + Math.random())); return s; }
-if (process.argv[2] === undefined) for (let i = 0; i < 7; i++) fork(__filename, [String(i)]);
-else { usual(); if (process.argv[2] === '3') runaway(); setTimeout(() => {}, 1000); }
+if (process.argv[2] === undefined) {
+    const instances = Array.from({ length: 7 }, (_, i) => fork(__filename, [String(i)]));
+    instances[3].on('message', () => instances.forEach((instance) => instance.connected && instance.disconnect()));
+} else { usual(); if (process.argv[2] === '3') { runaway(); process.send?.('done'); } process.on('disconnect', () => {}); }
 `;
 
 test('hot functions, and the instance that costs more than its equals', { skip }, () => {
@@ -43,6 +45,65 @@ test('hot functions, and the instance that costs more than its equals', { skip }
     assert.ok(hot.evidence.share > 0.3 && hot.evidence.share <= 1, `${hot.evidence.share}`);
     assert.ok(report.profile.functions.some((f) => f.function === 'spin'));
     assert.ok(report.profile.quality.complete_count <= report.profile.quality.stacks_count);
+});
+
+// Each of these had an "outlier" among what are no equals: instances that began later, threads that do something else, files of
+// one build.
+test('what is no equal is not compared', { skip }, () => {
+    const at = (name, text) => (fs.writeFileSync(path.join(folder, name), text), path.join(folder, name));
+    const later = at('later.js', `
+const { fork } = require('node:child_process');
+function spin() { let s = 0; for (let i = 0; i < 4e6; i++) s = (s * 31 + i) | 0; return s; }
+if (process.argv[2] === undefined) { // the first works 40 times alone, then all do it 20 times each
+    const first = fork(__filename, ['0']), others = [];
+    let ready = 0;
+    const end = () => { if (++ready === 6) for (const i of [first, ...others]) i.disconnect(); };
+    first.once('message', () => {
+        for (let i = 1; i < 6; i++) others.push(fork(__filename, [String(i)]));
+        for (const i of [first, ...others]) { i.on('message', end); i.send(20); }
+    });
+    first.send(40);
+} else process.on('message', (times) => { const work = () => { spin(); if (--times) setTimeout(work, 2); else process.send('done'); }; work(); });
+`);
+    const threads = at('threads.py', `
+import threading
+done = threading.Event()
+def spin(n):
+    s = 0
+    for i in range(n): s += i * i
+    return s
+def reader():
+    while not done.wait(0.01): spin(2000)
+def compute():
+    for _ in range(60): spin(100000)
+    done.set()
+threads = [threading.Thread(target=f) for f in [reader] * 5 + [compute]]
+for t in threads: t.start()
+for t in threads: t.join()
+`);
+    const input = (n) => Array.from({ length: n }, (_, i) => `int f_${i}(int a) { int s = 0; for (int k = 0; k < a; k++) s += k * ${i}; return s; }`).join('\n');
+    for (let i = 0; i < 8; i++) at(`input-${i}.c`, input(i === 4 ? 600 : 20));
+    const commands = [[process.execPath, later], ['/usr/bin/python3', threads], ['sh', '-c', `for i in 0 1 2 3 4 5 6 7; do cc -O1 -S -o /dev/null ${folder}/input-$i.c; done`]];
+    for (const command of commands.filter(([program]) => program !== '/usr/bin/python3' || fs.existsSync(program))) {
+        const { status, stdout, stderr } = spawnSync(sonde, ['profile', '-q', '-F', '499', '--json', '--', ...command], { encoding: 'utf8', maxBuffer: 1 << 28 });
+        assert.ok(status === 0 || status === 4, stderr); // 4: samples were lost
+        assert.deepEqual(JSON.parse(stdout).findings.filter((f) => f.kind === 'outlier-instance').map((f) => f.title), []);
+    }
+});
+
+test('of few samples no function is said to be hot', () => {
+    const file = path.join(folder, 'few.folded'), merged = (text) => {
+        fs.writeFileSync(file, text);
+        return JSON.parse(spawnSync(sonde, ['profile', '--json', '--merge', file], { encoding: 'utf8' }).stdout);
+    };
+    const few = merged('main;work 2\nmain;rest 1\n');
+    assert.deepEqual(few.findings, []);
+    assert.equal(few.nothing, '3 samples are too few to say which functions take a fifth');
+    const some = merged('main;work 40\nmain;rest 20\n').findings[0]; // with its interval, where that is wide
+    assert.deepEqual([some.evidence.function, some.evidence.samples_count], ['work', 60]);
+    assert.ok(some.evidence.share_low > 0.2 && some.evidence.share_low < 0.5 && some.evidence.share_high > 0.8, JSON.stringify(some.evidence));
+    assert.match(some.detail, /With 60 samples its share may be anything from \d\d to \d\d %/);
+    assert.doesNotMatch(merged('main;work 4000\nmain;rest 2000\n').findings[0].detail, /anything/);
 });
 
 test('rules say whose code it is', { skip }, () => {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "profile/business.h"
+#include "profile/windows.h"
 #include "test.h"
 
 /* samples of 10 each in a process (and, with tid, a thread) in one function. */
@@ -89,6 +90,183 @@ static void a_main_thread_is_no_member_of_a_pool(void **state)
     assert_int_equal(o->equals, 5);
     assert_string_equal(profile_text(p, p->frames.at[p->nodes.at[o->node].frame].name), "thread node (106)");
     free(o);
+    profile_free(p);
+}
+
+static void expect_no_outlier(const struct profile *p)
+{
+    size_t count;
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_non_null(o);
+    assert_int_equal(count, 0);
+    free(o);
+}
+
+/* Only the number at the end tells members apart. */
+static void numbers_within_a_name_are_the_pools(void **state)
+{
+    struct profile *p = NULL;
+    char name[32];
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 1; i <= 4; i++) {
+        snprintf(name, sizeof(name), "pool-1-thread-%d", i);
+        sampled(p, "java", 100, name, 200 + i, "work", 900);
+        snprintf(name, sizeof(name), "pool-2-thread-%d", i);
+        sampled(p, "java", 100, name, 300 + i, "work", 10);
+        snprintf(name, sizeof(name), "C%d CompilerThre", i);
+        sampled(p, "java", 100, name, 400 + i, "compile", i == 2 ? 900 : 10);
+    }
+    expect_no_outlier(p);
+    profile_free(p);
+}
+
+/* Without a name of its own a thread's job shows where it begins. */
+static void unnamed_threads_are_equals_by_their_entry(void **state)
+{
+    struct profile *p = NULL;
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 1; i <= 5; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "thread python3 (%d)", 100 + i);
+        uint32_t node = profile_child(p, 0, profile_named_frame(p, "python3 (100)", FRAME_GROUP));
+        node = profile_child(p, node, profile_named_frame(p, text, FRAME_GROUP));
+        struct profile_frame start = {.name = profile_string(p, "start_thread"),
+                                      .module = profile_string(p, "libc.so.6")};
+        node = profile_child(p, node, profile_add_frame(p, &start)); /* all begin there */
+        struct profile_frame job = {.name = profile_string(p, i == 5 ? "compute" : "reader"),
+                                    .file = profile_string(p, "/srv/shop.py"),
+                                    .kind = FRAME_PYTHON};
+        node = profile_child(p, node, profile_add_frame(p, &job));
+        profile_count(p, node, i == 5 ? 900 : 10, i == 5 ? 9000 : 100);
+    }
+    expect_no_outlier(p);
+    profile_free(p);
+}
+
+static void waiting_is_no_cost(void **state)
+{
+    struct profile *p = NULL;
+    assert_int_equal(profile_new(&p), 0);
+    strcpy(p->event, "off-cpu");
+    for (int i = 0; i < 6; i++)
+        sampled(p, "shop", 100 + i, NULL, 0, "wait", i == 3 ? 900 : 100);
+    expect_no_outlier(p);
+    profile_free(p);
+}
+
+/* ---- instances over time ---- */
+
+#define SECOND 1000000000ull
+
+/* A profile of 16 s, in windows of one. */
+static struct profile *over_time(void)
+{
+    struct profile *p = NULL;
+    assert_int_equal(profile_new(&p), 0);
+    assert_int_equal(profile_windows_begin(p), 0);
+    p->windows->start_ns = 1000 * SECOND;
+    p->windows->width_ns = SECOND;
+    return p;
+}
+
+/* A process that is there from one second to another, with so many samples of 10 in each. */
+static void lived(struct profile *p, int pid, int parent, uint64_t job, int from, int until, unsigned samples)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "shop (%d)", pid);
+    uint32_t frame = profile_named_frame(p, text, FRAME_GROUP);
+    uint32_t node =
+        profile_child(p, profile_child(p, 0, frame), profile_named_frame(p, "work", FRAME_NATIVE));
+    for (int second = from; second < until; second++)
+        for (unsigned i = 0; i < samples; i++) {
+            profile_count(p, node, 1, 10);
+            profile_windows_add_at(p, node, 10, (uint32_t)second);
+        }
+    *profile_windows_instance(p, frame) =
+        (struct profile_instance){.known = true,
+                                  .from_ns = (1000 + (uint64_t)from) * SECOND,
+                                  .until_ns = until < 16 ? (1000 + (uint64_t)until) * SECOND : 0,
+                                  .job = job,
+                                  .parent = parent};
+}
+
+static void who_came_later_has_done_less(void **state)
+{
+    struct profile *p = over_time();
+    size_t count;
+    lived(p, 100, 1, 1, 0, 16, 50);
+    for (int i = 1; i < 6; i++)
+        lived(p, 100 + i, 1, 1, 12, 16, 50);
+    expect_no_outlier(p);
+    lived(p, 107, 1, 1, 12, 16, 200); /* compared over the time in which others were there */
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(o->weight, 8000);
+    assert_int_equal(o->median, 2000);
+    assert_int_equal(o->equals, 6);
+    free(o);
+    profile_free(p);
+}
+
+static void who_left_early_is_no_equal(void **state)
+{
+    struct profile *p = over_time();
+    for (int i = 0; i < 6; i++)
+        lived(p, 100 + i, 1, 1, 0, i ? 3 : 16, 50);
+    expect_no_outlier(p);
+    profile_free(p);
+}
+
+/* A build's compilers: the same work with other input, a few at a time. */
+static void jobs_are_no_instances(void **state)
+{
+    struct profile *p = over_time();
+    for (int i = 0; i < 15; i++)
+        lived(p, 100 + i, 1, 1, i, i + 1, 50);
+    lived(p, 200, 1, 1, 4, 14, 100);
+    expect_no_outlier(p);
+    profile_free(p);
+}
+
+/* An instance that is there all the time stands out, however little its equals do. */
+static void idle_equals_are_equals(void **state)
+{
+    struct profile *p = over_time();
+    size_t count;
+    for (int i = 0; i < 5; i++) {
+        lived(p, 100 + i, 1, 1, 0, 16, 0);
+        lived(p, 100 + i, 1, 1, i, i + 1, 1);
+        profile_windows_instance(p, p->nodes.at[p->nodes.count - 2].frame)->until_ns = 0;
+        profile_windows_instance(p, p->nodes.at[p->nodes.count - 2].frame)->from_ns = 1000 * SECOND;
+    }
+    lived(p, 105, 1, 1, 0, 16, 50);
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(o->equals, 5);
+    free(o);
+    profile_free(p);
+}
+
+static void one_long_task_is_chance(void **state)
+{
+    struct profile *p = over_time();
+    for (int i = 0; i < 6; i++)
+        lived(p, 100 + i, 1, 1, 0, 16, 10);
+    uint32_t node = profile_child(p, 1, profile_named_frame(p, "task", FRAME_NATIVE));
+    profile_count(p, node, 1000, 10000);
+    profile_windows_add_at(p, node, 10000, 5);
+    expect_no_outlier(p);
+    profile_free(p);
+}
+
+static void parents_and_other_jobs_are_no_equals(void **state)
+{
+    struct profile *p = over_time();
+    for (int i = 1; i < 6; i++)
+        lived(p, 100 + i, 100, 1, 0, 16, 10);
+    lived(p, 100, 1, 1, 0, 16, 100); /* it has started them */
+    lived(p, 200, 1, 2, 0, 16, 100); /* the same program with other arguments */
+    expect_no_outlier(p);
     profile_free(p);
 }
 
@@ -191,6 +369,15 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(names_the_one_that_costs_more),
                                        cmocka_unit_test(finds_threads_within_their_pool),
                                        cmocka_unit_test(a_main_thread_is_no_member_of_a_pool),
+                                       cmocka_unit_test(numbers_within_a_name_are_the_pools),
+                                       cmocka_unit_test(unnamed_threads_are_equals_by_their_entry),
+                                       cmocka_unit_test(waiting_is_no_cost),
+                                       cmocka_unit_test(who_came_later_has_done_less),
+                                       cmocka_unit_test(who_left_early_is_no_equal),
+                                       cmocka_unit_test(jobs_are_no_instances),
+                                       cmocka_unit_test(idle_equals_are_equals),
+                                       cmocka_unit_test(one_long_task_is_chance),
+                                       cmocka_unit_test(parents_and_other_jobs_are_no_equals),
                                        cmocka_unit_test(is_silent_about_chance),
                                        cmocka_unit_test(kernel_threads_are_one_service_each),
                                        cmocka_unit_test(reads_group_names),

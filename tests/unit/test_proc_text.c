@@ -44,6 +44,10 @@ static void numbers_of_status(void **state)
     assert_true(proc_parse_status_number(text, sizeof(text) - 1, "Seccomp", &number));
     assert_int_equal(number, -2);
     assert_false(proc_parse_status_number(text, sizeof(text) - 1, "Last", &number));
+    char words[4];
+    assert_true(proc_parse_status_text(text, sizeof(text) - 1, "PPid", words, sizeof(words)));
+    assert_string_equal(words, "42");
+    assert_false(proc_parse_status_text(text, sizeof(text) - 1, "PP", words, sizeof(words)));
     assert_false(proc_parse_status_number(text, sizeof(text) - 1, "PP", &number));
     assert_int_equal(proc_parse_innermost(text, sizeof(text) - 1, &levels), 3);
     assert_int_equal(levels, 3);
