@@ -138,8 +138,8 @@ struct user_regs_struct call_resumed(const struct user_regs_struct *regs)
     return on;
 }
 
-/* Where the states of the CPU's features end in the image; 0: it has no such feature. Learnt once, while nobody
- * is held: a virtual machine's CPU takes 2 us to answer, and there are many questions. */
+/* Where the states of the CPU's features end in the image; 0: it has no such feature. Learnt once, while
+ * nobody is held: a virtual machine's CPU takes 2 us to answer, and there are many questions. */
 static uint32_t feature_ends[FEATURES];
 
 static void learn_features(void)

@@ -30,7 +30,7 @@ struct hold {
     uint64_t stub;     /* the same, and keeps their result: copied from call_stub; 0: there is none */
     uint64_t
         data; /* where the data of the last call is: the next call's, of as many bytes, will be there too */
-    bool may_signal; /* it has no system call filter that might forbid a stub to send itself a signal */
+    bool may_signal;   /* it has no system call filter that might forbid a stub to send itself a signal */
     struct call *room; /* for calls, made while nobody was held: memory that is new takes its time */
     ARRAY(struct hold_thread) threads; /* the main thread first */
     uint64_t since_ns;                 /* when the first was about to be stopped */

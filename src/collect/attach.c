@@ -49,8 +49,8 @@ struct visit {
     struct target *target;
     const struct probe *probe;
     const struct injector *injector; /* to load the probe, */
-    bool done_already;               /* unless another sonde has been there since: it is looked for again; or */
-    const char *function;            /* to call one of its functions */
+    bool done_already;    /* unless another sonde has been there since: it is looked for again; or */
+    const char *function; /* to call one of its functions */
     uint64_t arguments[2];
     int count;
     uint64_t result;

@@ -57,8 +57,8 @@ struct stops {
 
 struct program {
     /* Looked at in each step, of each program: they lie together, since there may be hundreds. */
-    uint64_t ended_ns;      /* 0 while it lives */
-    uint64_t drain_next_ns; /* when its rings are looked at though nothing is expected */
+    uint64_t ended_ns;                    /* 0 while it lives */
+    uint64_t drain_next_ns;               /* when its rings are looked at though nothing is expected */
     uint64_t cpu_next_ns, cpu_ns, ran_ns; /* when its CPU time is read next, as read last, when it changed */
     pid_t pid;
     bool gone;         /* it has ended, as its pidfd says; what is in its rings is drained yet */

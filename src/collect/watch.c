@@ -513,8 +513,8 @@ static const uint64_t MOMENT_NS = 50 * NS_PER_MS, MOMENTS_CPU_NS = 5 * NS_PER_MS
 void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns)
 {
     program->came_to_rest = false;
-    bool told = program->followed && session_kernel_reports(session, now_ns) &&
-                kernel_tells_filters(session->kernel);
+    bool told =
+        program->followed && session_kernel_reports(session, now_ns) && kernel_tells_filters(session->kernel);
     watch_filters(session, program, now_ns, told ? FILTERS_TOLD_GAP_NS : 0);
     if (!program->cpu_ns || program->cpu_ns - program->tended_cpu_ns > MOMENTS_CPU_NS) {
         program->tended_cpu_ns = program->cpu_ns;

@@ -337,8 +337,8 @@ static void test_calls_wherever_the_main_thread_is(void **state)
                              nowhere = {freely.stack, {0, UINT64_MAX}};
     const struct hold_freely *const vain[] = {NULL, &elsewhere, &nowhere};
     for (size_t i = 0; i < ARRAY_SIZE(vain); i++)
-        assert_int_equal(
-            hold_main(held(pid), &modules, memory, vain[i], NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+        assert_int_equal(hold_main(held(pid), &modules, memory, vain[i], NULL, NS_PER_MS, &hold, &problem),
+                         -ETIMEDOUT);
     for (uint64_t i = 0; i < 300; i++) {
         const uint64_t arguments[] = {i, HOLD_DATA};
         uint64_t result = 0, turns = board->turns[0];

@@ -319,8 +319,8 @@ static struct child start(void (*work)(void))
 static int hold_child(struct child *child, struct hold *ret_hold)
 {
     struct problem problem = {0};
-    int r = hold_main(held(child->pid), &child->modules, child->memory, &child->freely, NULL,
-                      60 * NS_PER_S, ret_hold, &problem);
+    int r = hold_main(held(child->pid), &child->modules, child->memory, &child->freely, NULL, 60 * NS_PER_S,
+                      ret_hold, &problem);
     if (r == 0)
         ret_hold->stub = (uint64_t)(uintptr_t)stub;
     return r;
