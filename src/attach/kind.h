@@ -46,8 +46,8 @@ struct target_kind {
     void (*layout)(struct target *target, enum sonde_context context, struct sonde_config *config);
     /* What people call the program, from its arguments (length bytes, each ends with NUL; 0: unknown), to be
      * freed by the caller; NULL: by its executable. *ret_script: the script that an interpreter runs, within
-     * line. NULL callback: by its executable. Called in the worker: arguments, and the files and the
-     * environment that it may look into, are the program's. */
+     * line. NULL callback: by its executable. */
+    bool reads_files; /* it looks into files and the environment for that, so it is called in the worker */
     char *(*name)(const struct target *target, const char *line, size_t length, const char **ret_script);
     /* For people: "Redis 7.2.4". */
     void (*describe)(const struct target *target, char *buffer, size_t size);

@@ -307,7 +307,7 @@ static void find_name(const struct target *target, struct plan_head *head)
     _cleanup_(freep) char *line = NULL;
     size_t length = 0;
     const char *script = NULL;
-    if (!target->kind->name)
+    if (!target->kind->reads_files)
         return;
     (void)proc_read(target->proc, "cmdline", ARGUMENTS_MAX, &line, &length);
     _cleanup_(freep) char *name = target->kind->name(target, line, length, &script);

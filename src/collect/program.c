@@ -25,8 +25,16 @@ static void describe(struct program *program, const struct target *target)
     char exe[PATH_MAX];
     if (proc_read_link(program->proc, "exe", exe, sizeof(exe)) < 0)
         exe[0] = '\0';
+    _cleanup_(freep) char *line = NULL;
+    size_t length = 0;
     const char *script = known->script[0] ? known->script : NULL;
-    program->name = strdup(known->name[0] ? known->name : basename(exe));
+    if (known->name[0])
+        program->name = strdup(known->name);
+    else if (target->kind && target->kind->name && !target->kind->reads_files &&
+             proc_read(program->proc, "cmdline", 1 << 20, &line, &length) == 0)
+        program->name = target->kind->name(target, line, length, &script);
+    if (!program->name)
+        program->name = strdup(basename(exe));
     if (program->name && strlen(program->name) > NAME_MAX_BYTES)
         program->name[NAME_MAX_BYTES] = '\0';
     if (asprintf(&program->command, "%s%s%s", exe, script ? " " : "", script ? script : "") < 0)

@@ -193,5 +193,6 @@ const struct target_kind target_kind_node = {.runtime = SONDE_runtime_node,
                                              .recognise = recognise,
                                              .version = version,
                                              .layout = node_layout,
+                                             .reads_files = true,
                                              .name = name,
                                              .describe = describe};
