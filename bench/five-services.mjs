@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { ask, judge } from '../tests/applications/harness.mjs';
 import { missingStore, startStore } from '../tests/applications/stores.mjs';
 import { finish, freePort, kill, root, SONDE, start, temporary } from '../tests/system/helper.mjs';
+import { commit } from './commit.mjs';
 import { slowlog } from './verdicts/peers.mjs';
 
 const HERE = path.dirname(fileURLToPath(import.meta.url)), APPS = path.join(root, 'tests', 'applications', 'apps');
@@ -163,7 +164,6 @@ function amounts(fault, { report, book }) {
     return { kind: expected.kind, evidence, said: found?.evidence[evidence] ?? null, truth: Math.round(truth(book)) };
 }
 
-const commit = execFileSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' }).trim();
 const chosen = process.argv.slice(2).length ? process.argv.slice(2) : Object.keys(FAULTS);
 for (const fault of chosen) if (!FAULTS[fault]) throw new Error(`there is no fault '${fault}': ${Object.keys(FAULTS).join(', ')}`);
 if (missingStore('mariadb')) throw new Error(missingStore('mariadb'));

@@ -3,18 +3,18 @@
 //   node bench/verdicts/seeds.mjs [--seeds 41,42,43,44,45] [--busy 0,1,2] [--minutes 5] [--part 10] [--last 130]
 // --busy: how many programs compute beside it; --minutes: no part begins later than this; --minutes 0 prints the sums only.
 // SPDX-License-Identifier: Apache-2.0
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { commit } from '../commit.mjs';
 import { sentence, summarise } from './score.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url)), root = path.join(here, '..', '..');
 const { values: options } = parseArgs({ options: { seeds: { type: 'string', default: '41,42,43,44,45' }, busy: { type: 'string', default: '0,1,2' }, minutes: { type: 'string', default: '5' }, part: { type: 'string', default: '10' }, last: { type: 'string', default: '130' } } });
 const RESULTS = path.join(root, 'bench', 'results', 'verdicts.jsonl');
-const commit = execFileSync('git', ['describe', '--always', '--dirty', '--exclude', '*'], { cwd: root }).toString().trim();
 const numbers = (text) => text.split(',').map(Number), end = Date.now() + Number(options.minutes) * 60_000;
 
 const known = () => (fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').trim().split('\n').map((line) => JSON.parse(line)) : []).filter((one) => one.commit === commit);

@@ -8,13 +8,14 @@ import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { commit } from '../../bench/commit.mjs';
 import { root } from '../system/helper.mjs';
 import { judge, runApplication } from './harness.mjs';
 import { missingStore } from './stores.mjs';
 import { ROWS } from './table.mjs';
 
 const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' }, again: { type: 'boolean' }, busy: { type: 'string', default: '0' }, node: { type: 'string', default: process.execPath }, attach: { type: 'boolean', default: false }, sample: { type: 'string', default: '1' } } });
-const RESULTS = path.join(root, 'bench', 'results', 'applications.jsonl'), commit = execFileSync('git', ['describe', '--always', '--dirty'], { cwd: root }).toString().trim(), busy = Number(options.busy);
+const RESULTS = path.join(root, 'bench', 'results', 'applications.jsonl'), busy = Number(options.busy);
 const version = execFileSync(options.node, ['--version'], { encoding: 'utf8' }).trim(), attach = options.attach;
 
 const done = new Set(!options.again && !commit.endsWith('-dirty') && fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').trim().split('\n').map((line) => JSON.parse(line)).filter((r) => r.commit === commit && r.busy === busy && r.node === version && (r.attach || false) === attach).map((r) => r.name) : []);
