@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "protocols/protocols.h"
 
 enum { DEPTH_MAX = 32, OFFSET_COLUMNS = 10, TIME_COLUMNS = 9 };
 
@@ -22,9 +23,9 @@ struct line {
     uint32_t depth;
     bool open, shown, parent; /* parent: a line below stands under it */
     /* waited > 0: a line of its own for the time before the work of the span above began */
-    uint8_t part; /* enum part */
+    uint8_t part; /* enum line_part */
 };
-enum part { PART_SPAN, PART_QUEUE, PART_WORK };
+enum line_part { PART_SPAN, PART_QUEUE, PART_WORK };
 
 typedef ARRAY(struct line) line_array;
 
@@ -193,7 +194,8 @@ static void add_call_words(struct text *to, const struct vspan *span)
 
 static const char *store_name(const struct vspan *span)
 {
-    return span->wire == SONDE_wire_memcached ? "Memcached" : "Redis";
+    const char *name = command_protocol(span->wire)->server;
+    return name ? name : "the store";
 }
 
 static void add_words(struct text *to, const struct line *line)

@@ -20,7 +20,13 @@
 enum { COLLECT_EVENT_NS = 300 };
 
 static const char *const PROBE_FAMILIES[] = {
-#define F(ident, level, name) name,
+#define F(ident, level, needed, name) name,
+    SONDE_PROBE_FAMILIES(F)
+#undef F
+};
+
+static const bool NEEDED[] = {
+#define F(ident, level, needed, name) needed,
     SONDE_PROBE_FAMILIES(F)
 #undef F
 };
@@ -178,9 +184,7 @@ static void stop(struct session *session)
 /* Whether what is concluded from the programs' events rests on this family. */
 static bool rests_on(int family)
 {
-    return family >= SONDE_FAMILY_COUNT && family != SONDE_FAMILY_COUNT + SONDE_PROBE_FAMILY_redis_loop &&
-           family != SONDE_FAMILY_COUNT + SONDE_PROBE_FAMILY_redis_bus &&
-           family != SONDE_FAMILY_COUNT + SONDE_PROBE_FAMILY_runtime;
+    return family >= SONDE_FAMILY_COUNT && NEEDED[family - SONDE_FAMILY_COUNT];
 }
 
 static void degrade(struct session *session, const struct budget_sample *now)

@@ -9,14 +9,14 @@
 /* How many levels there are (enum sonde_level of the catalogue): how much is recorded. */
 enum { SONDE_LEVELS = 3 };
 
-/* FAMILY(ident, the least level that it belongs to, "name") */
-#define SONDE_PROBE_FAMILIES(F)                      \
-    F(stream, requests, "streams and message ports") \
-    F(http, requests, "HTTP requests and responses") \
+/* FAMILY(ident, the least level that it belongs to, whether findings rest on it (1 or 0), "name") */
+#define SONDE_PROBE_FAMILIES(F)                         \
+    F(stream, requests, 1, "streams and message ports") \
+    F(http, requests, 1, "HTTP requests and responses") \
     SONDE_TARGET_FAMILIES(F) /* of targets' own events.h: all of one target's, unless it says more */
 
 enum sonde_probe_family {
-#define F(ident, level, name) SONDE_PROBE_FAMILY_##ident,
+#define F(ident, level, needed, name) SONDE_PROBE_FAMILY_##ident,
     SONDE_PROBE_FAMILIES(F)
 #undef F
         SONDE_PROBE_FAMILY_COUNT

@@ -440,7 +440,7 @@ static void slow_command(struct analysis *a, struct thread *thread, struct stret
 {
     char key[256];
     snprintf(key, sizeof(key), "%s|%s", s->command, or_empty(s->caller));
-    struct fault *fault = fault_get(a, FINDING_slow_command, thread->process, key);
+    struct fault *fault = fault_get(a, s->kind, thread->process, key);
     if (!fault)
         return;
     bool worst = s->end_ns - s->start_ns >= fault->worst_ns;

@@ -24,7 +24,8 @@ struct stretch {
     const char *route;    /* "GET /x" whose callback it was; NULL */
     ARRAY(struct look) looks;
     ARRAY(struct victim) victims;
-    /* redis */
+    /* a command that kept others from being executed */
+    enum finding_kind kind; /* of the fault that it is */
     const char *command, *inner;
     const char *caller; /* service that sent it; NULL unknown */
     uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
@@ -257,16 +258,29 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *st
 void fault_free(struct fault *fault);
 void faults_free(struct analysis *a);
 
+/* How a fault of a kind is judged and becomes a finding. Of the kinds that more than one target has, the
+ * table is in verdicts.c; a target's own are in its analyzer (model/analyzer.h). */
+struct verdict {
+    enum finding_kind kind;
+    enum finding_severity (*severity)(const struct analysis *a, const struct fault *fault);
+    void (*say)(struct analysis *a, struct finding *f, const struct fault *fault); /* words and evidence */
+    bool (*worth)(const struct fault *fault); /* NULL: when requests suffered, or it was long */
+};
+
 /* verdicts.c: from faults to findings. */
+/* A warning from what is lost in the limit on; critical while it may never end. */
+enum finding_severity verdict_by_cost(const struct fault *fault, uint64_t limit_ns);
 int verdicts_report(struct analysis *a, struct report *report);
 /* A finding's requests, rank and link, from its fault. */
 int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault);
 
+/* "3 times, up to 1.2 s each, 2.9 s in total", as far as there is more to say than the longest; without what
+ * the machine had no CPU for. */
+const char *verdict_amount(struct finding *f, const struct fault *fault);
 /* Title, detail, place, evidence and, where it is not the kind's, remedy of a finding, from its fault.
  * verdict.c: */
 void verdict_regexp(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *fault);
-void verdict_slow_command(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_starved(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *fault);

@@ -22,9 +22,7 @@ static bool machine_took_part(const struct fault *fault)
     return fault->run_queue_ns * 20 > fault->total_ns;
 }
 
-/* "3 times, up to 1.2 s each, 2.9 s in total", as far as there is more to say than the longest; without what
- * the machine had no CPU for. */
-static const char *say_amount(struct finding *f, const struct fault *fault)
+const char *verdict_amount(struct finding *f, const struct fault *fault)
 {
     struct duration worst, total;
     if (machine_took_part(fault) && !fault->unfinished)
@@ -125,7 +123,7 @@ void verdict_regexp(struct analysis *a, struct finding *f, const struct fault *f
     const char *pattern = place->detail ? place->detail : "a regular expression";
     const char *source = say_source(f, place);
     f->title = finding_say(f, "A regular expression blocked the event loop of %s %s", fault->service,
-                           say_amount(f, fault));
+                           verdict_amount(f, fault));
     f->detail = finding_say(f, "%s%s%s was running in %llu of %llu samples of %s. %s", pattern,
                             *source ? " in " : "", source, (unsigned long long)fault->looks_agree,
                             (unsigned long long)fault->looks, sampled(fault), say_circumstances(f, fault));
@@ -182,7 +180,7 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
     const char *source = say_source(f, place);
     const char *called = say_called(fault);
     f->title = finding_say(f, "%s blocked the event loop of %s %s", SUBJECT[cause], fault->service,
-                           say_amount(f, fault));
+                           verdict_amount(f, fault));
     const char *who = called && *source ? finding_say(f, "%s, called from %s,", called, source)
                       : called          ? called
                                         : source;
@@ -195,8 +193,8 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
         *who ? finding_say(f, "%s was running%s.%s %s", who, seen, variants, say_circumstances(f, fault))
              : say_circumstances(f, fault);
     if (fault->kind == FINDING_lock_wait)
-        f->title =
-            finding_say(f, "The event loop of %s waited for a lock %s", fault->service, say_amount(f, fault));
+        f->title = finding_say(f, "The event loop of %s waited for a lock %s", fault->service,
+                               verdict_amount(f, fault));
     else if (fault->seen)
         f->remedy = "It is in pieces already: do less of it for a request, keep its result for the next, or "
                     "move it to a worker thread.";
@@ -209,12 +207,12 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
                         "process were waiting for a CPU at the same time, which may explain all of it.",
                         f->detail);
     if (fault->worker) {
-        f->title =
-            finding_say(f, "Work occupied a worker thread of %s %s", fault->service, say_amount(f, fault));
+        f->title = finding_say(f, "Work occupied a worker thread of %s %s", fault->service,
+                               verdict_amount(f, fault));
         f->remedy = "Only what waits for this thread is delayed by it: check whether requests do.";
     }
     if (fault->warming) {
-        f->title = finding_say(f, "%s was warming up %s", fault->service, say_amount(f, fault));
+        f->title = finding_say(f, "%s was warming up %s", fault->service, verdict_amount(f, fault));
         f->detail =
             finding_say(f,
                         "Code is loaded and compiled when it is first used: the main script, modules, an "
@@ -233,85 +231,6 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
     if (place->variants)
         finding_add_text(f, "variants", place->variants);
     add_stall_evidence(f, fault);
-}
-
-/* ---- Redis ---- */
-
-static const char *command_remedy(const char *command)
-{
-    static const struct {
-        const char *command, *remedy;
-    } REMEDIES[] = {
-        {"KEYS", "Walk the keys with SCAN, or keep an index of the ones you need."},
-        {"SMEMBERS", "Walk large sets with SSCAN, or ask for a part (SRANDMEMBER)."},
-        {"HGETALL", "Ask for the fields you need (HMGET), or walk the hash with HSCAN."},
-        {"HKEYS", "Ask for the fields you need (HMGET), or walk the hash with HSCAN."},
-        {"LRANGE", "Ask for a page, not for the whole list."},
-        {"ZRANGE", "Ask for a page, not for the whole set."},
-        {"SORT", "Sort fewer elements (LIMIT does not help), keep a sorted set, or sort on a replica."},
-        {"EVAL", "Make the script do less at a time: Redis executes nothing else while it runs."},
-        {"EVALSHA", "Make the script do less at a time: Redis executes nothing else while it runs."},
-        {"FCALL", "Make the function do less at a time: Redis executes nothing else while it runs."},
-        {"EXEC", "Put fewer commands into one transaction: nothing else runs in the meantime."},
-        {"DEL", "UNLINK frees the memory in the background."},
-        {"FLUSHALL", "FLUSHALL ASYNC frees the memory in the background."},
-        {"FLUSHDB", "FLUSHDB ASYNC frees the memory in the background."},
-        {"SAVE", "BGSAVE writes the snapshot in a child process."},
-        {"SUNION", "Intersect and unite on a replica, or keep the result up to date as elements change."},
-        {"SINTER", "Intersect and unite on a replica, or keep the result up to date as elements change."},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(REMEDIES); i++)
-        if (strcmp(REMEDIES[i].command, command) == 0)
-            return REMEDIES[i].remedy;
-    return NULL;
-}
-
-void verdict_slow_command(struct analysis *a, struct finding *f, const struct fault *fault)
-{
-    struct duration queued;
-    f->title = finding_say(f, "%s blocked %s %s", fault->command, fault->service, say_amount(f, fault));
-    const char *sender =
-        fault->caller ? finding_say(f, "sent by %s", fault->caller) : "sent by a client that is not traced";
-    const char *size = fault->arguments > 0 ? finding_say(f, ", %lld argument%s", (long long)fault->arguments,
-                                                          fault->arguments == 1 ? "" : "s")
-                                            : "";
-    const char *inner = fault->inner ? finding_say(f, " Inside it %s ran %llu times.", fault->inner,
-                                                   (unsigned long long)fault->inner_calls)
-                                     : "";
-    const char *others = "No command was seen waiting behind it.";
-    if (fault->queued_commands) {
-        struct text count = {0};
-        prose_count(&count, fault->queued_commands, "command");
-        others = finding_say(f, "%s of other clients queued behind it, for %s in total.", text_get(&count),
-                             say_ns(&queued, fault->queued_ns));
-        text_done(&count);
-    }
-    f->detail =
-        finding_say(f,
-                    "%s (%s, client %llu%s) runs alone: all other commands wait until it has finished.%s "
-                    "%s",
-                    fault->command, sender, (unsigned long long)fault->client_id, size, inner, others);
-    const char *remedy = command_remedy(fault->command);
-    f->remedy = remedy ? remedy : f->remedy;
-    verdict_place(f, fault, "redis");
-    finding_add_text(f, "command", fault->command);
-    finding_add_count(f, "calls_count", fault->count);
-    finding_add_count(f, "executed_ns", fault->total_ns);
-    finding_add_count(f, "worst_ns", fault->worst_ns);
-    finding_add_count(f, "run_queue_ns", fault->run_queue_ns);
-    if (fault->argument_bytes)
-        finding_add_count(f, "argument_bytes", fault->argument_bytes);
-    if (fault->arguments > 0)
-        finding_add_count(f, "arguments_count", (uint64_t)fault->arguments);
-    if (fault->inner) {
-        finding_add_text(f, "inner_command", fault->inner);
-        finding_add_count(f, "inner_calls_count", fault->inner_calls);
-    }
-    finding_add_count(f, "client_id", fault->client_id);
-    finding_add_count(f, "clients_count", fault->clients.count);
-    finding_add_count(f, "queued_commands_count", fault->queued_commands);
-    finding_add_count(f, "queued_ns", fault->queued_ns);
-    finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
 /* ---- the pool ---- */

@@ -1,6 +1,6 @@
 /* From faults to findings: which are worth a finding, how severe it is, who suffered. How a fault of each
- * kind is judged and put into words is in one table; a target reports faults of kinds that have no row there
- * itself. */
+ * kind is judged and put into words is in one table, and a target's own kinds in a table of its analyzer; a
+ * target reports faults of kinds that have no row itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static bool had_not_ended(const struct fault *fault)
     return fault->unfinished && (!fault->open_ns || fault->open_ns > 2 * fault->closed_ns);
 }
 
-static enum finding_severity by_cost(const struct fault *fault, uint64_t limit_ns)
+enum finding_severity verdict_by_cost(const struct fault *fault, uint64_t limit_ns)
 {
     return had_not_ended(fault)         ? SEVERITY_CRITICAL
            : fault->cost_ns >= limit_ns ? SEVERITY_WARNING
@@ -44,25 +44,18 @@ static enum finding_severity of_stall(const struct analysis *a, const struct fau
     /* Once, shortly, and seen in one sample at most: that is no evidence against anything. */
     if (blocked && fault->count == 1 && fault->looks_agree < 2 && fault->net_ns < 2 * a->options.stall_ns)
         return SEVERITY_INFO;
-    return by_cost(fault, a->options.stall_ns);
-}
-
-static enum finding_severity of_command(const struct analysis *a, const struct fault *fault)
-{
-    /* Whose clients are not traced cannot show who suffers: the command itself took that long. */
-    return MAX(by_cost(fault, a->options.slow_command_ns),
-               fault->others_unknown ? SEVERITY_WARNING : SEVERITY_INFO);
+    return verdict_by_cost(fault, a->options.stall_ns);
 }
 
 static enum finding_severity of_pool(const struct analysis *a, const struct fault *fault)
 {
-    return by_cost(fault, a->options.pool_wait_ns);
+    return verdict_by_cost(fault, a->options.pool_wait_ns);
 }
 
 static enum finding_severity of_wait(const struct analysis *a, const struct fault *fault)
 {
     bool long_enough = fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS;
-    return by_cost(fault, long_enough ? SLOW_COST_NS : UINT64_MAX);
+    return verdict_by_cost(fault, long_enough ? SLOW_COST_NS : UINT64_MAX);
 }
 
 static enum finding_severity of_failure(const struct analysis *a, const struct fault *fault)
@@ -90,45 +83,55 @@ static bool always(const struct fault *fault)
 
 /* ---- the table ---- */
 
-static const struct {
-    enum finding_severity (*severity)(const struct analysis *a, const struct fault *fault);
-    void (*say)(struct analysis *a, struct finding *f, const struct fault *fault); /* words and evidence */
-    bool (*worth)(const struct fault *fault); /* NULL: when requests suffered, or it was long */
-} VERDICTS[FINDING_KIND_COUNT] = {
-    [FINDING_blocking_regexp] = {of_stall, verdict_regexp},
-    [FINDING_event_loop_blocked] = {of_stall, verdict_blocked},
-    [FINDING_lock_wait] = {of_stall, verdict_blocked},
-    [FINDING_cpu_throttled] = {of_stall, verdict_throttled},
-    [FINDING_cpu_stolen] = {info, verdict_stolen},
-    [FINDING_run_queue_wait] = {info, verdict_run_queue},
-    [FINDING_slow_command] = {of_command, verdict_slow_command, always},
-    [FINDING_thread_pool_starved] = {of_pool, verdict_starved},
-    [FINDING_connection_pool_starved] = {of_wait, verdict_pool},
-    [FINDING_worker_pool_starved] = {of_wait, verdict_pool},
-    [FINDING_consumers_busy] = {of_wait, verdict_consumers},
-    [FINDING_slow_io] = {of_wait, verdict_slow_io},
-    [FINDING_slow_peer] = {of_wait, verdict_slow_peer},
-    [FINDING_tcp_retransmissions] = {of_wait, verdict_retransmissions},
-    [FINDING_ipc_blocked] = {of_wait, verdict_ipc},
-    [FINDING_unexplained_wait] = {info, verdict_unexplained, cost_requests},
-    [FINDING_server_errors] = {of_failure, verdict_server_errors, always},
-    [FINDING_failed_calls] = {of_failure, verdict_failed_calls, verdict_failed_often},
-    [FINDING_retry_storm] = {of_failure, verdict_retries, always},
-    [FINDING_clients_gave_up] = {of_failure, verdict_gave_up, always},
-    [FINDING_server_exited] = {of_failure, verdict_exited, always},
+static const struct verdict VERDICTS[] = {
+    {FINDING_blocking_regexp, of_stall, verdict_regexp},
+    {FINDING_event_loop_blocked, of_stall, verdict_blocked},
+    {FINDING_lock_wait, of_stall, verdict_blocked},
+    {FINDING_cpu_throttled, of_stall, verdict_throttled},
+    {FINDING_cpu_stolen, info, verdict_stolen},
+    {FINDING_run_queue_wait, info, verdict_run_queue},
+    {FINDING_thread_pool_starved, of_pool, verdict_starved},
+    {FINDING_connection_pool_starved, of_wait, verdict_pool},
+    {FINDING_worker_pool_starved, of_wait, verdict_pool},
+    {FINDING_consumers_busy, of_wait, verdict_consumers},
+    {FINDING_slow_io, of_wait, verdict_slow_io},
+    {FINDING_slow_peer, of_wait, verdict_slow_peer},
+    {FINDING_tcp_retransmissions, of_wait, verdict_retransmissions},
+    {FINDING_ipc_blocked, of_wait, verdict_ipc},
+    {FINDING_unexplained_wait, info, verdict_unexplained, cost_requests},
+    {FINDING_server_errors, of_failure, verdict_server_errors, always},
+    {FINDING_failed_calls, of_failure, verdict_failed_calls, verdict_failed_often},
+    {FINDING_retry_storm, of_failure, verdict_retries, always},
+    {FINDING_clients_gave_up, of_failure, verdict_gave_up, always},
+    {FINDING_server_exited, of_failure, verdict_exited, always},
 };
 
-static enum finding_severity severity_of(const struct analysis *a, const struct fault *fault)
+/* NULL: its target reports it. */
+static const struct verdict *verdict_of(const struct analysis *a, enum finding_kind kind)
 {
-    return fault->warming || fault->worker ? SEVERITY_INFO : VERDICTS[fault->kind].severity(a, fault);
+    for (size_t i = 0; i < ARRAY_SIZE(VERDICTS); i++)
+        if (VERDICTS[i].kind == kind)
+            return &VERDICTS[i];
+    for (const struct analyzer *const *p = a->analyzers; *p; p++)
+        for (const struct verdict *v = (*p)->verdicts; v && v->say; v++)
+            if (v->kind == kind)
+                return v;
+    return NULL;
 }
 
-static bool worth_saying(const struct fault *fault, enum finding_severity severity)
+static enum finding_severity severity_of(const struct analysis *a, const struct verdict *verdict,
+                                         const struct fault *fault)
+{
+    return fault->warming || fault->worker ? SEVERITY_INFO : verdict->severity(a, fault);
+}
+
+static bool worth_saying(const struct verdict *verdict, const struct fault *fault,
+                         enum finding_severity severity)
 {
     if (fault->warming)
         return fault->cost_ns >= WARMING_COST_NS;
-    if (VERDICTS[fault->kind].worth)
-        return VERDICTS[fault->kind].worth(fault);
+    if (verdict->worth)
+        return verdict->worth(fault);
     return severity > SEVERITY_INFO || fault->cost_ns >= NS_PER_MS || fault->worst_ns >= HARMLESS_STALL_NS;
 }
 
@@ -272,15 +275,16 @@ int verdicts_report(struct analysis *a, struct report *report)
             r = (*p)->findings(a, report);
     for (size_t i = 0; r >= 0 && i < a->fault_list.count; i++) {
         struct fault *fault = a->fault_list.at[i];
-        if (fault->absorbed || !VERDICTS[fault->kind].say)
+        const struct verdict *verdict = fault->absorbed ? NULL : verdict_of(a, fault->kind);
+        if (!verdict)
             continue;
-        enum finding_severity severity = severity_of(a, fault);
-        if (!worth_saying(fault, severity))
+        enum finding_severity severity = severity_of(a, verdict, fault);
+        if (!worth_saying(verdict, fault, severity))
             continue;
         struct finding *f = report_add_finding(report, fault->kind, severity);
         if (!f)
             return -ENOMEM;
-        VERDICTS[fault->kind].say(a, f, fault);
+        verdict->say(a, f, fault);
         r = verdict_requests(a, f, fault);
     }
     return r < 0 ? r : 0;

@@ -14,6 +14,7 @@
 struct process;
 struct call;
 struct report;
+struct verdict;
 
 struct pass;
 struct analyze_options;
@@ -74,6 +75,8 @@ struct analyzer {
     /* The trace or the process has ended: what the thread was still doing ends at now_ns. */
     void (*thread_finish)(struct analysis *a, struct thread *thread, uint64_t now_ns);
 
+    /* How faults of its own kinds become findings (faults/faults.h); ends with one without say(). */
+    const struct verdict *verdicts;
     /* Findings that need the whole trace; faults that they cover are marked as absorbed. 0 or -ENOMEM. */
     int (*findings)(struct analysis *a, struct report *report);
     /* What could not be seen. 0 or -ENOMEM. */

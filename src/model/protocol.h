@@ -42,6 +42,7 @@ struct protocol {
      * commands_written(). */
     uint8_t wire;
     const char *command;        /* the name of a call whose own is not known: "command" */
+    const char *server;         /* what a server of it that is traced is called: "Redis" */
     uint32_t command_bytes_min; /* the bytes of the shortest one */
 
     /* Answers come in the order of what was asked, so that what a turn goes on with shows whether the owners

@@ -5,4 +5,4 @@
 
 enum { SHORTEST = 4 }; /* "mn\r\n" */
 
-const struct protocol protocol_memcached = COMMAND_PROTOCOL(memcached, SHORTEST);
+const struct protocol protocol_memcached = COMMAND_PROTOCOL(memcached, SHORTEST, .server = "Memcached");

@@ -5,4 +5,4 @@
 
 enum { SHORTEST = 11 }; /* "*1\r\n$1\r\nx\r\n" */
 
-const struct protocol protocol_resp = COMMAND_PROTOCOL(resp, SHORTEST);
+const struct protocol protocol_resp = COMMAND_PROTOCOL(resp, SHORTEST, .server = "Redis");

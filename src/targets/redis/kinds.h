@@ -5,6 +5,25 @@
 
 /* clang-format off */
 #define FINDING_KINDS_redis(KIND)                                                                            \
+    KIND(slow_command, "redis-slow-command", INFO, CRITICAL,                                                 \
+         "A command occupied the single thread that executes all commands; all others queued behind it.",    \
+         "Ask for less at a time, or run it on a replica: Redis executes one command at a time.",            \
+         EVIDENCE("command", "the command")                                                                  \
+         EVIDENCE("calls_count", "how often it was slow")                                                    \
+         EVIDENCE("executed_ns", "its execution time in total")                                              \
+         EVIDENCE("worst_ns", "its longest execution")                                                       \
+         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                        \
+         EVIDENCE("argument_bytes", "size of the arguments of the worst one")                                \
+         EVIDENCE("arguments_count", "number of arguments of the worst one, with its name")                  \
+         EVIDENCE("inner_command", "inside a script or transaction: the command with the most time")         \
+         EVIDENCE("inner_calls_count", "how often it ran inside the worst one")                              \
+         EVIDENCE("client_id", "the client that sent the worst one")                                         \
+         EVIDENCE("clients_count", "clients that sent it")                                                   \
+         EVIDENCE("queued_commands_count", "commands of others that waited behind it")                       \
+         EVIDENCE("queued_ns", "their waiting time in total, where the sender was traced")                   \
+         EVIDENCE("waiting_clients_count", "other clients that had a request waiting when the call ended")   \
+         EVIDENCE("longest_wait_ns", "the longest of their waits, at most")                                  \
+         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(redis_connection_conflict, "redis-connection-conflict", CRITICAL, CRITICAL,                         \
          "Two threads of a Redis server came to own one connection: queued twice, used at once, freed "      \
          "twice.",                                                                                           \

@@ -5,6 +5,7 @@
 #include "faults/faults.h"
 #include "protocols/commands.h"
 #include "targets/redis/model.h"
+#include "targets/redis/slow_command.h"
 
 enum { INNER_MAX = 32 };
 
@@ -62,6 +63,7 @@ static void slow(struct analysis *a, struct thread *thread, const struct event *
     struct stretch *s = stretch_new(a, thread, STRETCH_COMMAND, e->time_ns - duration, e->time_ns);
     if (!s)
         return;
+    s->kind = FINDING_slow_command;
     s->command = name;
     s->client_id = U(e, redis_command_client_id);
     s->arguments = I(e, redis_command_argument_count);
@@ -187,6 +189,7 @@ const struct analyzer analyzer_redis = {.name = "redis",
                                         .runtime = SONDE_runtime_redis,
                                         .events = EVENTS,
                                         .pass = &PASS,
+                                        .verdicts = REDIS_VERDICTS,
                                         .process_bytes = sizeof(struct redis_own),
                                         .process_free = process_free,
                                         .connection_opened = connection_opened,
