@@ -61,15 +61,23 @@ static void set_place(struct finding *f, const struct profile *p, uint32_t frame
     f->where.line = x->line;
 }
 
-/* What is sampled in a share of the whole, and how far that is from it by chance. */
+/* A share of the whole, and between what it may be by chance. */
 struct share {
     double share, low, high;
 };
 
-static struct share share_of(uint64_t weight, uint64_t all, uint64_t samples)
+/* Waits, and events that are counted one by one, are known and not drawn. */
+static bool is_sampled(const struct profile *p)
 {
-    struct share s = {.share = (double)weight / (double)MAX(all, 1ull)};
-    certainty_wilson(MIN(s.share, 1), MAX((double)samples, 1) / SAMPLES_PER_DRAW, 1.96, &s.low, &s.high);
+    return !profile_has_waits(p) && p->period != 1;
+}
+
+static struct share share_of(const struct profile *p, uint64_t weight, uint64_t all, uint64_t samples)
+{
+    double share = MIN((double)weight / (double)MAX(all, 1ull), 1);
+    struct share s = {share, share, share};
+    if (is_sampled(p))
+        certainty_wilson(share, MAX((double)samples, 1) / SAMPLES_PER_DRAW, 1.96, &s.low, &s.high);
     return s;
 }
 
@@ -91,8 +99,9 @@ static void explain_hot(struct finding *f, const struct profile *p, const struct
                     ? where
                     : finding_say(f, "%s With %llu samples its share may be anything from %.0f to %.0f %%.",
                                   where, (unsigned long long)samples, 100 * s->low, 100 * s->high);
-    f->remedy =
-        calls ? "Call it less often, or keep what it returned." : "Look at its lines: sonde profile --lines.";
+    f->remedy = profile_has_waits(p) ? "Look at who ends its waits: sonde profile --event off-cpu --wakers."
+                : calls              ? "Call it less often, or keep what it returned."
+                                     : "Look at its lines: sonde profile --lines.";
 }
 
 static int add_hot(struct report *report, const struct profile *p, const struct business_function *b,
@@ -103,16 +112,19 @@ static int add_hot(struct report *report, const struct profile *p, const struct 
     if (!f)
         return -ENOMEM;
     weight_words(p, b->total, total, sizeof(total));
-    f->title =
-        finding_say(f, "%s takes %.1f %% (%s %s)", frame_name(p, b->frame), 100 * s->share, total, p->event);
+    bool waits = strcmp(p->event, "off-cpu") == 0;
+    f->title = finding_say(f, waits ? "%s waits: %.1f %% of all waits (%s %s)" : "%s takes %.1f %% (%s %s)",
+                           frame_name(p, b->frame), 100 * s->share, total, p->event);
     explain_hot(f, p, b, s, samples);
     set_place(f, p, b->frame);
     (void)finding_add_text(f, "function", frame_name(p, b->frame));
     (void)finding_add_text(f, "language", f->where.layer);
     (void)finding_add_real(f, "share", s->share);
-    (void)finding_add_real(f, "share_low", s->low);
-    (void)finding_add_real(f, "share_high", s->high);
-    (void)finding_add_count(f, "samples_count", samples);
+    if (is_sampled(p)) {
+        (void)finding_add_real(f, "share_low", s->low);
+        (void)finding_add_real(f, "share_high", s->high);
+        (void)finding_add_count(f, "samples_count", samples);
+    }
     add_weight(f, p, "total", b->total);
     add_weight(f, p, "own", b->own);
     if (b->library) {
@@ -258,7 +270,7 @@ static int fill(struct report *report, const struct profile *p, const struct bus
         return -ENOMEM;
     }
     for (size_t i = 0; r == 0 && i < count && i < HOT_LIMIT; i++) {
-        struct share s = share_of(hot[i].total, all, samples);
+        struct share s = share_of(p, hot[i].total, all, samples);
         any_hot |= s.share >= HOT_SHARE;
         if (s.low >= HOT_SHARE)
             r = add_hot(report, p, &hot[i], &s, samples);

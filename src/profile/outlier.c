@@ -430,8 +430,8 @@ struct profile_outlier *profile_outliers(const struct profile *p, size_t *ret_co
         owner[i] = group ? parent : owner[parent];
     }
     /* Waiting is no cost: who waits longer than others has less to do. */
-    bool waits = strcmp(p->event, "off-cpu") == 0;
-    bool failed = !totals || !counts || !owner || (!waits && !collect(p, totals, owner, counts, &list));
+    bool failed =
+        !totals || !counts || !owner || (!profile_has_waits(p) && !collect(p, totals, owner, counts, &list));
     if (list.count)
         qsort(list.at, list.count, sizeof(*list.at), by_key);
     uint64_t *scratch = malloc((list.count + 1) * sizeof(*scratch));

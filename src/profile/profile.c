@@ -265,6 +265,11 @@ uint64_t *profile_totals(const struct profile *p)
     return totals;
 }
 
+bool profile_has_waits(const struct profile *p)
+{
+    return strcmp(p->event, "off-cpu") == 0 || strcmp(p->event, "wall") == 0;
+}
+
 bool profile_begins_interrupt(const struct profile *p, uint32_t frame)
 {
     static const char *const ENTRIES[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt",

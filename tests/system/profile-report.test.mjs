@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test, after } from 'node:test';
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
@@ -104,6 +104,19 @@ test('of few samples no function is said to be hot', () => {
     assert.ok(some.evidence.share_low > 0.2 && some.evidence.share_low < 0.5 && some.evidence.share_high > 0.8, JSON.stringify(some.evidence));
     assert.match(some.detail, /With 60 samples its share may be anything from \d\d to \d\d %/);
     assert.doesNotMatch(merged('main;work 4000\nmain;rest 2000\n').findings[0].detail, /anything/);
+});
+
+test('what waits is known, however few waits there are', { skip: skip || (spawnSync('sh', ['-c', 'command -v cc']).status !== 0 && 'needs a C compiler') }, () => {
+    const source = path.join(folder, 'waits.c'), program = path.join(folder, 'waits'); // the first wait may end before the program is known
+    fs.writeFileSync(source, '#include <unistd.h>\n__attribute__((noinline)) void waits(void) { for (int i = 0; i < 4; i++) usleep(300000); }\nint main(void) { waits(); return 0; }\n');
+    execFileSync('cc', ['-O1', '-o', program, source]);
+    const { status, stdout, stderr } = spawnSync(sonde, ['profile', '-q', '--json', '--event', 'off-cpu', '--off-cpu-min', '100', '--', program], { encoding: 'utf8', maxBuffer: 1 << 28 });
+    assert.ok(status === 0 || status === 4, stderr);
+    const { findings } = JSON.parse(stdout), hot = findings.find((f) => f.evidence.function === 'waits');
+    assert.ok(hot, stdout.slice(0, 2000));
+    assert.match(hot.title, /^waits waits: \d+\.\d % of all waits \(.* off-cpu\)$/);
+    assert.equal(hot.evidence.share_low, undefined);
+    assert.deepEqual(findings.filter((f) => f.kind === 'outlier-instance'), []);
 });
 
 test('rules say whose code it is', { skip }, () => {

@@ -147,9 +147,11 @@ static void waiting_is_no_cost(void **state)
 {
     struct profile *p = NULL;
     assert_int_equal(profile_new(&p), 0);
-    strcpy(p->event, "off-cpu");
+    strcpy(p->event, "wall");
     for (int i = 0; i < 6; i++)
         sampled(p, "shop", 100 + i, NULL, 0, "wait", i == 3 ? 900 : 100);
+    expect_no_outlier(p);
+    strcpy(p->event, "off-cpu");
     expect_no_outlier(p);
     profile_free(p);
 }
