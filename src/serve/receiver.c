@@ -172,7 +172,7 @@ static int start_keeper(struct receiver *r, struct problem *problem)
                                        .keep_ns = r->settings.store_keep_ns,
                                        .keep_bytes = r->settings.store_keep_bytes,
                                        .look_ns = r->settings.store_look_ns,
-                                       .held_max = r->settings.held_max,
+                                       .held_max = r->settings.held_max / 2,
                                        .exemplars = r->settings.exemplars,
                                        .context = r->settings.exemplars_context};
     return r->settings.store && r->journal ? keeper_new(&settings, &r->keeper, problem) : 0;

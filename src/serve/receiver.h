@@ -23,8 +23,8 @@ struct receiver_settings {
     uint64_t keep_bytes; /* of the journal; 0: all */
     uint64_t idle_ns;    /* after which a trace is complete; 0: 10 s */
     size_t queue_max;    /* bytes that wait behind the acknowledgement; 0: 256 MiB. Above: 503 */
-    size_t held_max; /* of these in memory, with their spans, and as many that wait for the store; 0: 32 MiB.
-                      * Others are read from the journal when it is time */
+    size_t held_max; /* of these in memory, with their spans, and half as much that waits for the store; 0: 32
+                      * MiB. Others are read from the journal when it is time */
 };
 
 struct receiver_counts {
