@@ -1,5 +1,5 @@
 // What sonde takes on a host with many processes and threads:
-//   node bench/bighost.mjs SONDE LOAD [--results FILE] [PART...]     (SONDE: build/sonde, LOAD: build/bench/bighost_load)
+//   node bench/bighost.mjs SONDE LOAD [--results FILE] [--once] [PART...]  (SONDE: build/sonde, LOAD: build/bench/bighost_load)
 // Parts, each with a size that may be given as PART=N (all of them when none is named):
 //   node=200      N idle Node processes: sonde's share of a CPU and its system calls a second
 //   blind=200     the same without the kernel's side
@@ -10,13 +10,15 @@
 //   prefork=150   a server that makes 50 children a second, for N seconds: the same, and who is accounted for; pieces add up
 //   liars=20      a traced program that makes a child every 2 ms for N seconds, under the names of Node and Redis: the same
 //   busy-cost=200 N processes that record and sleep in turns, 1,000 bursts of 50 records a second together: sonde's CPU
-//                 time for each event, beside one such process at the same rate, in turns
+//                 time for each event, beside one such process at the same rate, in turns, and one that does no more
+//                 than each of the many
 //   rings=2       N threads that make system calls without a pause, all recorded (root): what the kernel's side takes
 //                 for a record, what sonde does, and what is lost
 //   busy=50       N traced idle processes beside a Redis at full speed: records, losses, the fullest ring
 //   all=100       attaching to N programs of 10 threads, and detaching from all
 //   containers=500  the same with N programs, each in namespaces and control groups of its own (root), and what they cost idle
-// Any number of calls add up: each appends a line of JSON to the results (bench/results/bighost.jsonl), with the commit.
+// Any number of calls add up: each part appends a line of JSON to the results (bench/results/bighost.jsonl), with the
+// commit. --once leaves out parts that have a line of this commit, so that a call that was broken off goes on.
 // Counting system calls needs perf and root; without them that column is null.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -28,7 +30,8 @@ import { cpuTime, freePort, has, pause, spread } from './measure.mjs';
 const words = process.argv.slice(2), root = path.join(import.meta.dirname, '..');
 const at = words.indexOf('--results');
 const results = at < 0 ? path.join(root, 'bench', 'results', 'bighost.jsonl') : words.splice(at, 2)[1];
-const [sonde, load, ...chosen] = words;
+const once = words.includes('--once');
+const [sonde, load, ...chosen] = words.filter((word) => word !== '--once');
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bighost-'));
 const git = (...args) => execFileSync('git', ['-C', root, ...args], { encoding: 'utf8' }).trim();
 const commit = git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '--', 'src') ? '+' : '');
@@ -277,8 +280,8 @@ const lostOf = ({ losses }) => losses.reduce((sum, l) => sum + l.count, 0);
 const spreadOf = (list, digits = 2) => Object.fromEntries(Object.entries(spread(list)).map(([name, x]) => [name, Number(x.toFixed(digits))]));
 
 // A few seconds under way: CPU time of sonde, and of all events that it has written by the end, those of that time.
-async function costOfEvents(count, number) {
-    const trace = path.join(work, `busy-cost-${number}`), seconds = 4, rate = 1000, burst = 50;
+async function costOfEvents(count, number, rate = 1000) {
+    const trace = path.join(work, `busy-cost-${number}`), seconds = 4, burst = 50;
     const recording = record(trace, load, 'bursts', count, rate, burst);
     await until(recording, () => /up/.test(recording.said), `${count} processes`);
     await until(recording, () => traced(trace) > count, `${count} traced processes`);
@@ -295,13 +298,15 @@ async function costOfEvents(count, number) {
 }
 
 async function busyCost(count) {
-    const rounds = 5, one = [], many = [];
+    const rounds = 5, one = [], many = [], idler = [];
     for (let i = 0; i < rounds; i++) {
-        one.push(await costOfEvents(1, 2 * i));
-        many.push(await costOfEvents(count, 2 * i + 1));
+        one.push(await costOfEvents(1, 3 * i));
+        many.push(await costOfEvents(count, 3 * i + 1));
+        if (i % 2 === 0) idler.push(await costOfEvents(1, 3 * i + 2, 1000 / count));
     }
     const of = (list) => ({ cpu_ns_a_record: spreadOf(list.map((x) => x.ns), 0), kernel_share: spreadOf(list.map((x) => x.kernel_share)), lost: list.reduce((sum, x) => sum + x.lost, 0) });
-    return { rounds, one: of(one), many: of(many), ratio: spreadOf(many.map((x, i) => x.ns / one[i].ns)) };
+    const ratio = (others, step) => spreadOf(others.map((x, i) => many[i * step].ns / x.ns));
+    return { rounds, one: of(one), many: of(many), one_as_each: of(idler), ratio: ratio(one, 1), ratio_as_each: ratio(idler, 2) };
 }
 
 async function rings(count) {
@@ -340,10 +345,14 @@ const PARTS = {
     containers: [containers, 500], 'busy-cost': [busyCost, 200], rings: [rings, 2],
 };
 
+const isMeasured = (part, size) => fs.existsSync(results) && fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((text) => JSON.parse(text))
+    .some((line) => line.commit === commit && line.part === part && line.size === size);
+
 try {
     for (const word of chosen.length ? chosen : Object.keys(PARTS)) {
         const [name, size] = word.split('='), [measure, usual] = PARTS[name] ?? [];
         if (!measure) throw new Error(`'${name}' is no part; they are ${Object.keys(PARTS).join(', ')}`);
+        if (once && isMeasured(name, Number(size ?? usual))) continue;
         const result = { commit, time: new Date().toISOString(), part: name, size: Number(size ?? usual), cpus: os.cpus().length, load: Number(os.loadavg()[0].toFixed(1)), ...await measure(Number(size ?? usual)) };
         fs.appendFileSync(results, `${JSON.stringify(result)}\n`);
         console.log(JSON.stringify(result, null, 1));

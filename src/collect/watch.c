@@ -54,17 +54,19 @@ static uint64_t gap_ns(const struct session *session, uint64_t least_ns, uint64_
     return MAX(MIN(many * each_ns, most_ns), least_ns);
 }
 
-/* Between two readings of a thread's times. */
-static uint64_t sched_gap_ns(const struct session *session)
+/* Between two readings of a thread's times. Where the kernel's side tells of each time off a CPU they say
+ * little more. */
+static uint64_t sched_gap_ns(const struct session *session, uint64_t now_ns)
 {
-    return gap_ns(session, 0, NS_PER_MS, 200 * NS_PER_MS);
+    return session_kernel_reports(session, now_ns) ? gap_ns(session, 0, 3 * NS_PER_MS, 500 * NS_PER_MS)
+                                                   : gap_ns(session, 0, NS_PER_MS, 200 * NS_PER_MS);
 }
 
 static void tell_sched(struct session *session, struct program *program, struct program_thread *t,
                        uint64_t now_ns, bool certainly)
 {
     uint64_t run_ns, wait_ns;
-    if (!certainly && now_ns - t->sched_read_ns < sched_gap_ns(session))
+    if (!certainly && now_ns - t->sched_read_ns < sched_gap_ns(session, now_ns))
         return;
     if (!read_sched_at(program, t, now_ns, &run_ns, &wait_ns))
         return;
@@ -527,7 +529,7 @@ void session_tend_rest(struct session *session, struct program *program, uint64_
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
         if (ring_owner(t->ring) && shows_itself(session, program, t, now_ns) &&
-            t->shown_ns > t->sched_told_ns + sched_gap_ns(session))
+            t->shown_ns > t->sched_told_ns + sched_gap_ns(session, now_ns))
             tell_sched(session, program, t, now_ns, true);
     }
     program_close_scheds(program);
