@@ -113,7 +113,7 @@ test('one connection with most of a busy server is found, and is not where the l
         start(t, 'redis-server', ['--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', folder]);
         await answers(port);
         cli(port, ['setbit', 'bits', '4000000', '1']); // counting them keeps the server busy, and nobody else
-        start(t, 'redis-benchmark', ['-p', port, '-c', connections, '-n', '100000000', '-P', '8', '-q', 'bitcount', 'bits']);
+        start(t, 'redis-benchmark', ['-p', port, '-c', connections, '-n', '100000000', '-P', '1000', '-q', 'bitcount', 'bits']);
         const calls = () => Number(/cmdstat_bitcount:calls=(\d+)/.exec(cli(port, ['info', 'commandstats']))?.[1] || 0);
         await eventually('the load runs', () => calls() > 100);
         const tracer = sonde(t, 'redis', '--json', '--output', trace, port), others = [];
