@@ -1,8 +1,9 @@
 // Ten real programs, sampled by sonde and by perf in the same run: the self time of the top functions, as a share of all CPU time.
 // A shell waits until both listen, and then starts a server with its load, or a build: what is compared is the shell's descendants.
-// perf samples the whole machine (-a), as sonde does: its timers for single tasks start anew when a task is switched to, and find
-// finish_task_switch too often. Functions are symbols (--no-inline; perf needs no call graph for self time). A difference is stated in standard errors of two independent samples of the
-// sizes that both have; within 2 of them are 95 % of functions where nothing but chance differs.
+// perf samples the whole machine (-a), as sonde does: with single tasks (-p) it found more of finish_task_switch, perhaps since its
+// timers start anew when a task is switched to. Functions are symbols (--no-inline; perf needs no call graph for self time). A
+// difference is stated in standard errors of two independent samples of the sizes that both have; within 2 of them are 95 % of
+// functions where nothing but chance differs.
 // Resumable: a program appends one line to bench/results/profile-perf.jsonl with the commit, and is not run again at the same commit.
 //   node bench/profile-perf.mjs [--sonde PATH] [--frequency HZ] [--for SECONDS] [--force] [PROGRAM...]
 // --for: no other program is begun after so long. perf: Debian's linux-perf. What a program needs and is missing is named.
