@@ -41,12 +41,12 @@ static uint32_t follow(unsigned wire, struct commands *d, const uint8_t *bytes, 
     struct cursor cursor = {.buffers = &buffer, .count = 1, .left = size}, again = cursor;
     uint32_t operation = 0, begun = 0;
     switch (wire) {
-#define W(name)                                                     \
+#define W(e, name, number, label)                                   \
     case SONDE_wire_##name:                                         \
         (void)wire_##name##_begins(&again);                         \
         begun = wire_##name##_follow(NULL, d, &cursor, &operation); \
         break;
-        WIRES(W)
+        SONDE_ENUM_wire(W, wire)
 #undef W
     }
     free(copy);
