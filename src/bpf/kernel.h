@@ -95,10 +95,6 @@ struct sched_entity {
     struct cfs_rq *cfs_rq;
 };
 
-struct seccomp {
-    atomic_t filter_count;
-};
-
 struct task_struct {
     int pid;
     int tgid;
@@ -113,7 +109,6 @@ struct task_struct {
     unsigned int flags;
     unsigned int in_execve : 1;
     struct thread_struct thread;
-    struct seccomp seccomp;
     char comm[16];
 };
 

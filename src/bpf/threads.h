@@ -67,10 +67,22 @@ static __always_inline struct thread_state *state_of(struct task_struct *task)
     return slot->others ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
 }
 
+struct seccomp {
+    atomic_t filter_count;
+} __attribute__((preserve_access_index));
+
+/* Not in kernel.h: the sampler has no use for it, and looks up each member there when it starts. */
+struct task_struct___filtered {
+    struct seccomp seccomp;
+} __attribute__((preserve_access_index));
+
 /* Since Linux 5.9 the kernel counts them. */
 static __always_inline u8 filters_of(struct task_struct *task)
 {
-    return bpf_core_field_exists(task->seccomp.filter_count) ? (u8)task->seccomp.filter_count.counter : 0;
+    const struct task_struct___filtered *filtered = (const void *)task;
+    return bpf_core_field_exists(filtered->seccomp.filter_count)
+               ? (u8)filtered->seccomp.filter_count.counter
+               : 0;
 }
 
 static __always_inline void begin_thread(struct thread_state *s, struct task_struct *task, u32 pid, u32 tid)
