@@ -32,7 +32,7 @@ static void empty_trace_says_why(void **state)
 
     feed_init(&feed);
     feed_process(&feed, 10, 0, "sh", US(1));
-    assert_non_null(strstr(feed_finish(&feed)->nothing, "No Node.js or Redis"));
+    assert_non_null(strstr(feed_finish(&feed)->nothing, "No Node.js, Redis or Memcached process"));
     feed_done(&feed);
 
     /* Nothing is said of what was not there. */
