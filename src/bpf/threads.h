@@ -80,9 +80,8 @@ struct task_struct___filtered {
 static __always_inline u8 filters_of(struct task_struct *task)
 {
     const struct task_struct___filtered *filtered = (const void *)task;
-    return bpf_core_field_exists(filtered->seccomp.filter_count)
-               ? (u8)filtered->seccomp.filter_count.counter
-               : 0;
+    return bpf_core_field_exists(filtered->seccomp.filter_count) ? (u8)filtered->seccomp.filter_count.counter
+                                                                 : 0;
 }
 
 static __always_inline void begin_thread(struct thread_state *s, struct task_struct *task, u32 pid, u32 tid)
