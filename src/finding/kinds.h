@@ -282,7 +282,7 @@
          EVIDENCE("instance", "the process, thread or host")                                                 \
          EVIDENCE("equals_count", "other processes with the same job, or other threads of the same pool")    \
          EVIDENCE("total_ns", "time sampled in it; of a host, what a request typically takes on it")         \
-         EVIDENCE("median_ns", "and in the median one of its peers, in the time in which both were there")                                        \
+         EVIDENCE("median_ns", "and in the median one of its peers, in the time in which both were there")      \
          EVIDENCE("ratio", "the first to the second")                                                        \
          EVIDENCE("function", "the function that makes most of the difference")                              \
          EVIDENCE("function_ns", "time in it here")                                                          \

@@ -17,9 +17,8 @@ void instance_read(pid_t pid, pid_t tid, struct profile_instance *ret_instance);
 /* A number that is the same for processes with the same job; 0: unknown. cmdline: as in /proc, words that end
  * in a NUL each; numbers in it (ports, shards) make no difference. Of a title that the process gave itself
  * ("postgres: checkpointer", "postgres: app shop 127.0.0.1(5010) SELECT") only the first three words count:
- * what follows changes all the time. cpus: which it may use ("0-3"), quota: of its container ("50000
- * 100000");
- * "" where unknown. */
+ * what follows changes all the time. cpus: which it may use ("0-3"); quota: of its container ("50000
+ * 100000"); "" where unknown. */
 uint64_t instance_job(const char *cmdline, size_t length, const char *cpus, const char *quota);
 
 #endif

@@ -18,10 +18,10 @@ extern const struct protocol *const PROTOCOLS[];
 extern const struct protocol protocol_http2, protocol_websocket, protocol_http_server, protocol_http_client,
     protocol_pipe, protocol_exchange;
 #define STORE(e, name, number, label) extern const struct protocol protocol_##name;
-SONDE_ENUM_wire(STORE, wire)
+SONDE_ENUM_wire(STORE, wire);
 #undef STORE
 
-    /* uv:write and uv:close, by the protocol of their connection (streams.c). */
-    extern const struct event_reading STREAM_EVENTS[];
+/* uv:write and uv:close, by the protocol of their connection (streams.c). */
+extern const struct event_reading STREAM_EVENTS[];
 
 #endif

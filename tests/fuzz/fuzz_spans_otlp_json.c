@@ -1,4 +1,4 @@
-/* Fuzzes one decoder of spans; what it hands out is read whole, and is the same when it was kept meanwhile.
+/* Fuzzes one decoder of spans: all that it hands out is read, and what a batch keeps of it is the same.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define SPAN_FORMAT FORMAT_OTLP_JSON

@@ -72,7 +72,7 @@ static void finds_threads_within_their_pool(void **state)
     profile_free(p);
 }
 
-/* Threads that nobody named carry the program's name, as its main thread does; they are not its equals. */
+/* A thread without a name of its own has the program's, as the main thread has; they are no equals. */
 static void a_main_thread_is_no_member_of_a_pool(void **state)
 {
     struct profile *p = NULL;
