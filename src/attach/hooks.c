@@ -2,9 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hooks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "attach/kind.h"
+#include "base/macro.h"
 
 #define T(name) extern const struct target_kind target_kind_##name;
 SONDE_TARGETS_WITH_ATTACH(T)
@@ -15,6 +17,22 @@ const struct target_kind *const TARGET_KINDS[] = {
     SONDE_TARGETS_WITH_ATTACH(T)
 #undef T
         NULL};
+
+void target_kinds_say(char *buffer, size_t size)
+{
+    const char *names[ARRAY_SIZE(TARGET_KINDS)];
+    size_t count = 0, at = 0;
+    for (const struct target_kind *const *kind = TARGET_KINDS; *kind; kind++)
+        if ((*kind)->called)
+            names[count++] = (*kind)->called;
+    buffer[0] = '\0';
+    for (size_t i = 0; i < count && at < size; i++)
+        at += (size_t)snprintf(buffer + at, size - at, "%s%s",
+                               i == 0           ? ""
+                               : i + 1 == count ? " or "
+                                                : ", ",
+                               names[i]);
+}
 
 static size_t family(const char *wrapper)
 {

@@ -21,6 +21,7 @@ struct silent_rule {
 
 struct target_kind {
     uint8_t runtime;              /* enum sonde_runtime */
+    const char *called;           /* by people: "Node"; NULL: an example, which is not named to them */
     const char *const *libraries; /* beginnings of their file names: where functions may be, besides the
                                      program itself. Ends with NULL; NULL: nowhere else */
     const struct hook *hooks;
@@ -55,5 +56,8 @@ struct target_kind {
 
 /* In the order of their numbers; ends with NULL. */
 extern const struct target_kind *const TARGET_KINDS[];
+
+/* What can be traced, in words, by the names of the kinds: "Node, Redis or Memcached". */
+void target_kinds_say(char *buffer, size_t size);
 
 #endif

@@ -319,10 +319,12 @@ static void check_running(struct answer *answer)
 
 static const char *runtime_words(const struct target *target, char *buffer, size_t size)
 {
+    char kinds[60];
+    target_kinds_say(kinds, sizeof(kinds));
     if (target->kind)
         target->kind->describe(target, buffer, size);
     else
-        snprintf(buffer, size, "not Node or Redis, or a build without symbols");
+        snprintf(buffer, size, "not %s, or a build without symbols", kinds);
     return buffer;
 }
 

@@ -213,7 +213,8 @@ int recording_run(struct recording *recording, struct problem *problem)
 static void print_summary(const char *folder, const struct observe_summary *s)
 {
     if (!s->programs)
-        fprintf(stderr, "sonde: nothing was traced: no dynamically linked node or redis-server found\n");
+        fprintf(stderr,
+                "sonde: nothing was traced: no program was found that sonde can trace (sonde doctor)\n");
     else
         fprintf(stderr, "sonde: %llu events of %u process%s in %s (%.1f MB)\n", (unsigned long long)s->events,
                 s->programs, s->programs == 1 ? "" : "es", folder, (double)s->bytes / 1e6);

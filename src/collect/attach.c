@@ -164,9 +164,10 @@ static int load_probe(struct session *session, struct proc *proc, struct stops *
     if (r < 0)
         return r;
     if (!target->kind) {
-        problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis (or a build without symbols)",
-                    proc->pid);
-        return -ENOTSUP;
+        char kinds[200];
+        target_kinds_say(kinds, sizeof(kinds));
+        return problem_set(problem, -ENOTSUP, "process %d is not %s (or a build without symbols)", proc->pid,
+                           kinds);
     }
     r = syscall_filter_check(proc, problem);
     if (r >= 0)
@@ -423,8 +424,7 @@ int session_disarm(struct proc *proc, unsigned *ret_hooks, struct problem *probl
     if (r >= 0)
         r = target_open(proc, plans, TARGET_WHOLE, SONDE_CONTEXT_OFF, &target, problem);
     if (r >= 0 && !target->kind)
-        r = problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis: no sonde traces it",
-                        proc->pid);
+        r = problem_set(problem, -ENOTSUP, "process %d is no program that sonde traces", proc->pid);
     for (size_t i = 0; r >= 0 && i < target->plan.probes.count; i++) {
         const struct probe probe = probe_at(target, i);
         r = disarm(target, &probe, &stops, problem);

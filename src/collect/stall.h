@@ -51,6 +51,7 @@ struct stall_report {
     enum stall_cause cause;
     struct stall_frame frames[STALL_FRAMES_MAX]; /* the innermost first */
     size_t count;
+    bool loading;       /* the runtime loads modules, which takes long by nature */
     char truncated[64]; /* why frames are missing; "" when none is */
     int where; /* index of the JavaScript frame responsible: the innermost one of a script of the user,
                   otherwise the innermost; -1 when no JavaScript runs */

@@ -26,7 +26,7 @@ struct wire_report {
     uint32_t count;
     int32_t where;
     uint16_t pattern, flags, builtin, truncated;
-    uint32_t cause;
+    uint16_t cause, loading;
 };
 
 /* ---- there ---- */
@@ -51,7 +51,8 @@ int stall_report_encode(const struct stall_report *report, void **ret_bytes, siz
                                      .flags = length_of(report->flags),
                                      .builtin = length_of(report->builtin),
                                      .truncated = length_of(report->truncated),
-                                     .cause = report->cause};
+                                     .cause = (uint16_t)report->cause,
+                                     .loading = report->loading};
     text_add_bytes(&out, (const char *)&head, sizeof(head));
     for (size_t i = 0; i < report->count; i++) {
         const struct stall_frame *f = &report->frames[i];
@@ -149,7 +150,7 @@ static char *take_text(struct rest *rest, uint16_t length)
 static bool make_sense(const struct wire_report *head)
 {
     return head->count <= STALL_FRAMES_MAX && head->where >= -1 && head->where < (int32_t)head->count &&
-           head->cause < STALL_CAUSES;
+           head->cause < STALL_CAUSES && head->loading <= 1;
 }
 
 int stall_report_decode(const void *bytes, size_t length, struct stall_report *ret_report)
@@ -163,6 +164,7 @@ int stall_report_decode(const void *bytes, size_t length, struct stall_report *r
         return -EPROTO;
     report.where = head.where;
     report.cause = head.cause;
+    report.loading = head.loading != 0;
     report.count = head.count;
     for (uint32_t i = 0; i < head.count; i++) {
         rest.failed |= frames[i].kind > STALL_FRAME_ENTRY;

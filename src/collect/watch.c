@@ -293,16 +293,8 @@ static void tell_sample(struct session *session, const struct program *program,
  * for a CPU is no stall of the program's own. */
 enum { NOTE_MS = 300 };
 
-/* Loading modules, and the main script, take long by nature and keep nobody: there is no service yet. */
+/* Loading modules, and the main script, keeps nobody: there is no service yet. */
 static const uint64_t STARTING_NS = 3 * NS_PER_S;
-
-static bool is_starting(const struct stall_report *report)
-{
-    for (size_t i = 0; i < report->count; i++)
-        if (report->frames[i].script && strncmp(report->frames[i].script, "node:internal/modules/", 22) == 0)
-            return true;
-    return false;
-}
 
 static void note_stall(struct session *session, const struct program *program, struct program_thread *t,
                        uint64_t open_ns, uint64_t run_ns, const struct stall_report *report)
@@ -312,7 +304,7 @@ static void note_stall(struct session *session, const struct program *program, s
         [STALL_BUILTIN] = "call of",           [STALL_GC] = "garbage collection",
         [STALL_NATIVE] = "native code",        [STALL_WAITING] = "a system call"};
     uint64_t lost_ns = report->cause == STALL_WAITING ? open_ns : run_ns;
-    if (lost_ns < STARTING_NS && is_starting(report))
+    if (lost_ns < STARTING_NS && report->loading)
         return;
     if (lost_ns < NOTE_MS * NS_PER_MS || open_ns < 2 * t->stall_noted_ns)
         return;

@@ -166,8 +166,8 @@ static void judge(struct fault *fault)
         if (same > agree || (same == agree && most && place->count > most->count))
             most = place, agree = same;
     }
-    fault->absorbed = !most || agree < LOOKS_NEEDED || agree * 2 < seen->looks || !most->script ||
-                      strncmp(most->script, "node:", 5) == 0;
+    fault->absorbed =
+        !most || agree < LOOKS_NEEDED || agree * 2 < seen->looks || !most->script || most->internal;
     if (fault->absorbed)
         return;
     fault->place = *most;

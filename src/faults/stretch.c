@@ -79,11 +79,12 @@ static void look_event(struct analysis *a, struct thread *none, const struct eve
                         .line = (uint32_t)U(e, stall_sample_line),
                         .column = (uint32_t)U(e, stall_sample_column),
                         .cause = (uint8_t)U(e, stall_sample_cause),
-                        .stack = stack_of(a, e),
+                        .stack = stack_of(a, process, e),
                         .function = text_field(a, e, FIELD_stall_sample_function),
                         .script = text_field(a, e, FIELD_stall_sample_script),
                         .detail = text_field(a, e, FIELD_stall_sample_detail)};
     own_place(a, &look);
+    look.internal = stack_is_internal(a, process, look.script);
     bool brief = U(e, stall_sample_brief) != 0;
     look.stood = stood(thread, &look, brief);
     if (brief) {

@@ -13,6 +13,7 @@
 
 struct process;
 struct call;
+struct frame_reading;
 struct report;
 struct verdict;
 
@@ -39,6 +40,7 @@ struct analyzer {
     /* Why a report says nothing when a process of it was traced and nothing was asked of it; NULL: others say
      * that. */
     const char *unasked;
+    const struct frame_reading *frames; /* of samples of its threads (model/stack.h); NULL: there are none */
     /* What it keeps of each process and thread, in their own[runtime]: zeroed when they are first seen, freed
      * after process_free() and thread_free(). 0: nothing. */
     size_t process_bytes, thread_bytes;

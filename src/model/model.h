@@ -228,8 +228,9 @@ struct look {
     uint64_t since_ns, first_ns, last_ns, run_ns;
     uint32_t count, line, column;
     uint8_t cause;
-    uint8_t loading; /* the stack was loading a module */
-    uint8_t stood;   /* it was off the CPU, or got one only to be sampled, and was in a system call */
+    uint8_t loading;  /* the stack was loading a module */
+    uint8_t internal; /* the script is the runtime's own */
+    uint8_t stood;    /* it was off the CPU, or got one only to be sampled, and was in a system call */
     const char *function, *script, *detail;
     const struct look_stack *stack; /* NULL: not known */
     const char *called;   /* by its public name, what the function called; NULL: itself, or not known */

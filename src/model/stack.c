@@ -40,8 +40,7 @@ void stacks_free(struct analysis *a)
 void stack_map_place(struct analysis *a, const char **script, uint32_t *line, uint32_t *column)
 {
     struct source_place place;
-    const struct source_map *map =
-        *script && *line && strncmp(*script, "node:", 5) != 0 ? map_of(a, *script) : NULL;
+    const struct source_map *map = *script && *line ? map_of(a, *script) : NULL;
     if (!map || !source_map_find(map, *line, *column, &place))
         return;
     *script = intern_string(a, place.file);
@@ -57,9 +56,11 @@ enum {
 };
 
 /* The bracket before a script. A folder's name may have one, too. */
-static const char *script_of(const char *text, size_t length)
+static const char *script_of(const struct frame_reading *reading, const char *text, size_t length)
 {
-    static const char *const BEGINNINGS[] = {" (/", " (node:", " (file:"};
+    char own[32];
+    snprintf(own, sizeof(own), " (%s", reading->scheme);
+    const char *const BEGINNINGS[] = {" (/", own, " (file:"};
     const char *first = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(BEGINNINGS); i++) {
         const char *at = memmem(text, length, BEGINNINGS[i], strlen(BEGINNINGS[i]));
@@ -72,11 +73,12 @@ static const char *script_of(const char *text, size_t length)
 }
 
 /* "function (script:line:column)"; native frames are a name only. */
-static struct stack_frame read_frame(struct analysis *a, const char *text, size_t length)
+static struct stack_frame read_frame(struct analysis *a, const struct frame_reading *reading,
+                                     const char *text, size_t length)
 {
     struct stack_frame frame = {0};
     const char *end = text + length;
-    const char *open = length > 4 && end[-1] == ')' ? script_of(text, length) : NULL;
+    const char *open = length > 4 && end[-1] == ')' ? script_of(reading, text, length) : NULL;
     const char *column = open ? memrchr(open, ':', (size_t)(end - open)) : NULL;
     const char *line = column ? memrchr(open, ':', (size_t)(column - open)) : NULL;
     if (!line || open <= text) {
@@ -91,94 +93,6 @@ static struct stack_frame read_frame(struct analysis *a, const char *text, size_
     return frame;
 }
 
-enum origin { OF_NATIVE, OF_NODE, OF_PACKAGE, OF_APPLICATION };
-
-static enum origin origin_of(const struct stack_frame *frame)
-{
-    return !frame->script                                ? OF_NATIVE
-           : strncmp(frame->script, "node:", 5) == 0     ? OF_NODE
-           : strstr(frame->script, "/node_modules/")     ? OF_PACKAGE
-           : strncmp(frame->script, "node_modules/", 13) ? OF_APPLICATION
-                                                         : OF_PACKAGE;
-}
-
-static bool is_loading(const struct stack_frame *frame)
-{
-    static const char *const PARTS[] = {
-        "v8::internal::Compiler::", "v8::internal::parsing::", "ModuleWrap::Evaluate",
-        "ModuleWrap::Instantiate", "ContextifyScript::"};
-    if (frame->script)
-        return strncmp(frame->script, "node:internal/modules/", 22) == 0;
-    for (size_t i = 0; i < ARRAY_SIZE(PARTS); i++)
-        if (strstr(frame->function, PARTS[i]))
-            return true;
-    return false;
-}
-
-/* process.exit() does not return: the process frees what it has and waits for its threads. */
-static bool is_exiting(const struct stack_frame *frame)
-{
-    static const char *const NAMES[] = {"exit", "reallyExit", "process.exit", "process.reallyExit"};
-    if (!frame->script)
-        return strcmp(frame->function, "exit") == 0 || strcmp(frame->function, "__run_exit_handlers") == 0 ||
-               strstr(frame->function, "ReallyExit");
-    for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++)
-        if (strncmp(frame->script, "node:internal/process/", 22) == 0 &&
-            strcmp(frame->function, NAMES[i]) == 0)
-            return true;
-    return false;
-}
-
-/* What people call: functions of Node.js' public modules by name, those of packages with the package's, and
- * the parts of V8 and native packages that are reached without JavaScript. */
-static const char *public_name(struct analysis *a, const struct stack_frame *frame)
-{
-    static const struct {
-        const char *part, *name;
-    } NATIVE[] = {{"Builtin_JsonStringify", "JSON.stringify"}, {"JsonStringif", "JSON.stringify"},
-                  {"Builtin_JsonParse", "JSON.parse"},         {"JsonParse", "JSON.parse"},
-                  {"Runtime_DateCurrentTime", "Date.now"},     {"Runtime_StructuredClone", "structuredClone"},
-                  {"Builtin_AtomicsWait", "Atomics.wait"}};
-    char name[160];
-    enum origin origin = origin_of(frame);
-    if (origin == OF_NATIVE) {
-        for (size_t i = 0; i < ARRAY_SIZE(NATIVE); i++)
-            if (strstr(frame->function, NATIVE[i].part))
-                return NATIVE[i].name;
-        /* better-sqlite3's "Statement::JS_get" */
-        const char *js = strstr(frame->function, "::JS_");
-        if (!js)
-            return NULL;
-        const char *class = js;
-        while (class > frame->function && class[-1] != ':' && class[-1] != ' ')
-            class --;
-        size_t length = strspn(js + 5, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-        snprintf(name, sizeof(name), "%.*s.%.*s", (int)(js - class), class, (int)MIN(length, (size_t)60),
-                 js + 5);
-        return intern_string(a, name);
-    }
-    if (!frame->function[0] || frame->function[0] == '(')
-        return NULL;
-    /* Each function of zlib is one and the same function by its name. */
-    if (origin == OF_NODE && strcmp(frame->function, "syncBufferWrapper") == 0)
-        return "a synchronous function of zlib (gzipSync, inflateSync, ...)";
-    if (origin == OF_NODE) /* internals have names that say nothing to others */
-        return strncmp(frame->script, "node:internal/", 14) != 0 || strstr(frame->function, "Sync")
-                   ? frame->function
-                   : NULL;
-    const char *package = strstr(frame->script, "node_modules/");
-    for (const char *next; package && (next = strstr(package + 13, "node_modules/"));)
-        package = next;
-    if (!package)
-        return frame->function;
-    package += 13;
-    size_t length = strcspn(package, "/");
-    if (*package == '@' && package[length])
-        length += 1 + strcspn(package + length + 1, "/");
-    snprintf(name, sizeof(name), "%.60s of %.*s", frame->function, (int)MIN(length, (size_t)60), package);
-    return intern_string(a, name);
-}
-
 static void add_frame(struct look_stack *to, const struct stack_frame *frame)
 {
     if (to->count == STACK_FRAMES_MAX)
@@ -187,8 +101,8 @@ static void add_frame(struct look_stack *to, const struct stack_frame *frame)
     to->called = NULL;
 }
 
-static void read_stack(struct analysis *a, const char *text, size_t length, struct look_stack *to,
-                       enum origin least)
+static void read_stack(struct analysis *a, const struct frame_reading *reading, const char *text,
+                       size_t length, struct look_stack *to, enum frame_origin least)
 {
     const char *end = text + length;
     to->count = 0;
@@ -196,24 +110,37 @@ static void read_stack(struct analysis *a, const char *text, size_t length, stru
     for (const char *at = text; at < end;) {
         const char *stop = memchr(at, ';', (size_t)(end - at));
         stop = stop ? stop : end;
-        struct stack_frame frame = read_frame(a, at, (size_t)(stop - at));
+        struct stack_frame frame = read_frame(a, reading, at, (size_t)(stop - at));
         at = stop + 1;
-        to->loading |= is_loading(&frame);
-        to->exiting |= is_exiting(&frame);
-        if (origin_of(&frame) >= least)
+        to->loading |= reading->loading(&frame);
+        to->exiting |= reading->exiting(&frame);
+        if (reading->origin(&frame) >= least)
             add_frame(to, &frame);
         else if (to->count && !to->called)
-            to->called = public_name(a, &frame);
+            to->called = reading->public_name(a, &frame);
     }
 }
 
-const struct look_stack *stack_of(struct analysis *a, const struct event *e)
+static const struct frame_reading *reading_of(const struct analysis *a, const struct process *process)
 {
+    const struct analyzer *analyzer = analyzer_of(a, process);
+    return analyzer ? analyzer->frames : NULL;
+}
+
+bool stack_is_internal(const struct analysis *a, const struct process *process, const char *script)
+{
+    const struct frame_reading *reading = reading_of(a, process);
+    return reading && script && strncmp(script, reading->scheme, strlen(reading->scheme)) == 0;
+}
+
+const struct look_stack *stack_of(struct analysis *a, const struct process *process, const struct event *e)
+{
+    const struct frame_reading *reading = reading_of(a, process);
     const struct value *v = &e->values[FIELD_stall_sample_stack];
-    if (!HAS(e, stall_sample_stack) || !v->length)
+    if (!reading || !HAS(e, stall_sample_stack) || !v->length)
         return NULL;
     bool added;
-    uint64_t key = map_hash(v->s, v->length), *known = map_get(&a->stacks, key);
+    uint64_t key = map_hash(v->s, v->length) + process->runtime, *known = map_get(&a->stacks, key);
     if (known || a->stacks.count >= STACKS_MAX)
         return known ? (const struct look_stack *)(uintptr_t)*known : NULL;
     uint64_t *place = map_put(&a->stacks, key, &added);
@@ -223,10 +150,10 @@ const struct look_stack *stack_of(struct analysis *a, const struct event *e)
         a->failed = true;
         return NULL;
     }
-    read_stack(a, v->s, v->length, read, OF_APPLICATION);
+    read_stack(a, reading, v->s, v->length, read, OF_APPLICATION);
     if (!read->count) {
         read->packaged = true;
-        read_stack(a, v->s, v->length, read, OF_PACKAGE);
+        read_stack(a, reading, v->s, v->length, read, OF_PACKAGE);
     }
     if (v->length == CUT_LENGTH)
         read->count = 0, read->called = NULL;

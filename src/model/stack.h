@@ -13,6 +13,7 @@
 #include "trace/event.h"
 
 struct analysis;
+struct process;
 
 enum { STACK_FRAMES_MAX = 24 };
 
@@ -20,6 +21,19 @@ enum { STACK_FRAMES_MAX = 24 };
 struct stack_frame {
     const char *function, *script;
     uint32_t line, column;
+};
+
+/* Who wrote a frame's function, from the one farthest from the application to the application itself. */
+enum frame_origin { OF_NATIVE, OF_RUNTIME, OF_PACKAGE, OF_APPLICATION };
+
+/* What a runtime knows about the frames of its stacks (struct analyzer). */
+struct frame_reading {
+    const char *scheme; /* what the names of the runtime's own scripts begin with */
+    enum frame_origin (*origin)(const struct stack_frame *frame);
+    bool (*loading)(const struct stack_frame *frame); /* it loads a module, or compiles */
+    bool (*exiting)(const struct stack_frame *frame); /* it ends the program */
+    /* What people call it, interned or constant; NULL: it has no name that says something to them. */
+    const char *(*public_name)(struct analysis *a, const struct stack_frame *frame);
 };
 
 struct look_stack {
@@ -32,9 +46,12 @@ struct look_stack {
     struct stack_frame frames[];
 };
 
-/* The stack of a stall:sample, owned by the analysis; equal texts give equal addresses. NULL: there is none.
- */
-const struct look_stack *stack_of(struct analysis *a, const struct event *e);
+/* The stack of a stall:sample of the process, owned by the analysis; equal texts of one runtime give equal
+ * addresses. NULL: there is none, or nobody can read it. */
+const struct look_stack *stack_of(struct analysis *a, const struct process *process, const struct event *e);
+
+/* Is the script the runtime's own? false for NULL. */
+bool stack_is_internal(const struct analysis *a, const struct process *process, const char *script);
 
 /* A place in generated code becomes the original's; others stay. */
 void stack_map_place(struct analysis *a, const char **script, uint32_t *line, uint32_t *column);

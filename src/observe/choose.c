@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/kind.h"
 #include "base/file.h"
 #include "observe/observe_internal.h"
 
@@ -111,8 +112,11 @@ int observe_attach_all(struct observation *observation, const struct chosen *cho
         if ((picky || r != -ENOTSUP) && chosen->count > 1)
             observe_warn(observation, problem->what);
     }
-    if (!attached && !chosen->count)
-        problem_set(problem, -ESRCH, "no running node or redis-server can be attached to");
+    if (!attached && !chosen->count) {
+        char kinds[200];
+        target_kinds_say(kinds, sizeof(kinds));
+        problem_set(problem, -ESRCH, "no running %s that can be attached to", kinds);
+    }
     *ret_attached = attached;
     return attached ? 0 : last;
 }

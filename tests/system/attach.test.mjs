@@ -243,7 +243,7 @@ test('each attachment is written down: who, whom, what, until when', async (t) =
 test('what cannot be attached to is explained', async (t) => {
     const folder = temporary(t);
     const sleeper = start(t, 'sleep', [1000]);
-    for (const [target, words] of [[sleeper.pid, /neither Node nor Redis/], [999999999, /no process|999999999/]]) {
+    for (const [target, words] of [[sleeper.pid, /not Node, Redis or Memcached/], [999999999, /no process|999999999/]]) {
         const { status, stderr } = await finish(t, SONDE, ['attach', '-o', path.join(folder, String(target)), '--duration', '1', target]);
         assert.equal(status, 1, stderr);
         assert.match(stderr, words);

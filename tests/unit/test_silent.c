@@ -82,13 +82,22 @@ static void test_what_is_not_hooked_is_told_elsewhere(void **state)
     free_program(program);
 }
 
+/* Examples are not named to people. */
+static void kinds_are_listed_in_words(void **state)
+{
+    char words[200], few[8];
+    target_kinds_say(words, sizeof(words));
+    assert_string_equal(words, "Node, Redis or Memcached");
+    target_kinds_say(few, sizeof(few));
+    assert_string_equal(few, "Node, R");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_hook_that_never_fired),
-        cmocka_unit_test(test_too_few_to_tell),
-        cmocka_unit_test(test_synchronous_files_are_run_and_never_done),
-        cmocka_unit_test(test_what_is_not_hooked_is_told_elsewhere),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_hook_that_never_fired),
+                                       cmocka_unit_test(test_too_few_to_tell),
+                                       cmocka_unit_test(test_synchronous_files_are_run_and_never_done),
+                                       cmocka_unit_test(test_what_is_not_hooked_is_told_elsewhere),
+                                       cmocka_unit_test(kinds_are_listed_in_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 static struct stall_report sample(void)
 {
     struct stall_report report = {.cause = STALL_REGEXP,
+                                  .loading = true,
                                   .count = 2,
                                   .where = 1,
                                   .truncated = "the copy of the stack ends here",
@@ -35,6 +36,7 @@ static void a_report_arrives(void **state)
     assert_int_equal(stall_report_encode(&report, &bytes, &length), 0);
     assert_int_equal(stall_report_decode(bytes, length, &got), 0);
     assert_int_equal(got.cause, STALL_REGEXP);
+    assert_true(got.loading);
     assert_int_equal(got.count, 2);
     assert_int_equal(got.where, 1);
     assert_string_equal(got.truncated, report.truncated);

@@ -83,6 +83,7 @@ static void describe(const struct target *target, char *buffer, size_t size)
 }
 
 const struct target_kind target_kind_memcached = {.runtime = SONDE_runtime_memcached,
+                                                  .called = "Memcached",
                                                   .libraries = LIBRARIES,
                                                   .hooks = HOOKS,
                                                   .hook_count = ARRAY_SIZE(HOOKS),

@@ -2,7 +2,7 @@
  * ports, and all that makes up a turn of the event loop: turn.c), and what is known of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "faults/faults.h"
-#include "targets/node/state.h"
+#include "targets/node/node.h"
 
 static const struct event_reading EVENTS[] = {
     {SONDE_EVENT_uv_submit, pool_event},     {SONDE_EVENT_uv_run, pool_event},
@@ -57,6 +57,7 @@ const struct analyzer analyzer_node = {.name = "node",
                                        .events = EVENTS,
                                        .hosts_services = true,
                                        .unasked = NOTHING_WAS_ASKED,
+                                       .frames = &node_frames,
                                        .process_bytes = sizeof(struct node_process),
                                        .thread_bytes = sizeof(struct node_thread),
                                        .thread_free = thread_free,

@@ -181,6 +181,7 @@ static char *name(const struct target *target, const char *line, size_t length, 
 }
 
 const struct target_kind target_kind_node = {.runtime = SONDE_runtime_node,
+                                             .called = "Node",
                                              .libraries = LIBRARIES,
                                              .hooks = HOOKS,
                                              .hook_count = ARRAY_SIZE(HOOKS),

@@ -52,6 +52,9 @@ void read_runtime_span(struct turn *t, const struct item *item, const struct con
 void function_read(struct turn *t, const struct item *item, const struct context *c);
 void function_settled(struct turn *t, const struct item *item);
 
+/* frame.c */
+extern const struct frame_reading node_frames;
+
 /* stream.c: a stream's events, with all that happened in them. */
 void read_io(struct turn *t, const struct item *io);
 

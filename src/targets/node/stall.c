@@ -178,6 +178,15 @@ static void take_pattern(struct v8 *v8, const struct stack_copy *copy, struct v8
     }
 }
 
+/* Modules take long to load by nature, the main one too: their code runs then for the first time. */
+static bool is_loading(const struct v8_stack *stack)
+{
+    for (size_t i = 0; i < stack->count; i++)
+        if (stack->frames[i].script && strncmp(stack->frames[i].script, "node:internal/modules/", 22) == 0)
+            return true;
+    return false;
+}
+
 static void move_frames(struct v8_stack *stack, struct stall_report *report)
 {
     if (stack->truncated)
@@ -229,6 +238,7 @@ static int read_v8(void *v8, const struct user_regs_struct *registers, const str
     v8_name_frames(v8, stack);
     judge(stack, waiting, report);
     report->where = responsible(stack);
+    report->loading = is_loading(stack);
     if (report->cause == STALL_REGEXP)
         take_pattern(v8, copy, stack, report);
     move_frames(stack, report);

@@ -130,6 +130,7 @@ static char *name(const struct target *target, const char *line, size_t length, 
 }
 
 const struct target_kind target_kind_redis = {.runtime = SONDE_runtime_redis,
+                                              .called = "Redis",
                                               .libraries = LIBRARIES,
                                               .hooks = HOOKS,
                                               .hook_count = ARRAY_SIZE(HOOKS),
