@@ -19,6 +19,14 @@ struct silent_rule {
     const char *wrapper; /* of the hook that records the expected event */
 };
 
+/* What a program is called; all zero: by its executable. */
+struct target_names {
+    char *name;          /* to be freed */
+    const char *script;  /* that an interpreter runs, within its arguments; NULL: none */
+    const char *service; /* "redis": it is called by the port that it listens on, "redis:6379", which the
+                            kernel knows, and by its name while it listens on none. NULL: by its name */
+};
+
 struct target_kind {
     uint8_t runtime;              /* enum sonde_runtime */
     const char *called;           /* by people: "Node"; NULL: an example, which is not named to them */
@@ -45,11 +53,10 @@ struct target_kind {
     /* Fills in what the probe must know; what could not be found out is noted (target_miss()). context is
      * what is wanted at most. NULL: nothing. */
     void (*layout)(struct target *target, enum sonde_context context, struct sonde_config *config);
-    /* What people call the program, from its arguments (length bytes, each ends with NUL; 0: unknown), to be
-     * freed by the caller; NULL: by its executable. *ret_script: the script that an interpreter runs, within
-     * line. NULL callback: by its executable. */
-    bool reads_files; /* it looks into files and the environment for that, so it is called in the worker */
-    char *(*name)(const struct target *target, const char *line, size_t length, const char **ret_script);
+    /* What people call the program, from its arguments (length bytes, each ends with NUL; 0: unknown). Called
+     * in the worker: arguments, and the files and the environment that it may look into, are the program's.
+     * NULL: by its executable. */
+    void (*name)(const struct target *target, const char *line, size_t length, struct target_names *names);
     /* For people: "Redis 7.2.4". */
     void (*describe)(const struct target *target, char *buffer, size_t size);
 };

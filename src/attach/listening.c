@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/listening.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -138,31 +137,4 @@ bool listening_holds(const struct proc *proc, const uint64_t *inodes, size_t cou
     if (count)
         each_socket(proc, is_wanted, &wanted);
     return wanted.found;
-}
-
-/* The port that an argument gives, with the next one (NULL: none); 0: it is no such option. */
-static uint16_t port_said(const char *argument, const char *next, const char *option)
-{
-    size_t n = strlen(option);
-    if (strncmp(argument, option, n) != 0)
-        return 0;
-    const char *digits = argument[n] == '\0' ? next : argument[n] == '=' ? argument + n + 1 : argument + n;
-    char *end;
-    unsigned long port = digits && isdigit((unsigned char)*digits) ? strtoul(digits, &end, 10) : 0;
-    return port && port <= UINT16_MAX && *end == '\0' ? (uint16_t)port : 0;
-}
-
-uint16_t listening_port(const struct proc *proc, const char *line, size_t length, const char *const *options,
-                        uint16_t usual)
-{
-    uint16_t port;
-    if (listening_ports(proc, &port, 1))
-        return port;
-    for (const char *argument = proc_next_word(line, length, NULL), *next; argument; argument = next) {
-        next = proc_next_word(line, length, argument);
-        for (const char *const *option = options; *option; option++)
-            if ((port = port_said(argument, next, *option)))
-                return port;
-    }
-    return usual;
 }

@@ -14,12 +14,6 @@
  * there are; 0 also for a process whose files may not be read. */
 size_t listening_ports(const struct proc *proc, uint16_t *ret_ports, size_t limit);
 
-/* The lowest of them; of a process that does not listen yet what its arguments (length bytes from line, each
- * ends with NUL) say behind one of the options, which end with NULL: "-p 11211", "-p11211", "--port=11211".
- * Or else the usual one. */
-uint16_t listening_port(const struct proc *proc, const char *line, size_t length, const char *const *options,
-                        uint16_t usual);
-
 /* The other way round, for who looks for the process behind a port: the inodes of the TCP sockets that listen
  * on it in the process' network namespace, of whichever process (at most limit are filled; returns how many
  * there are), and whether a process holds one of them. */

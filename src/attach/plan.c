@@ -125,6 +125,7 @@ static bool makes_sense(struct plan *plan)
     end_text(plan->head.build_id, sizeof(plan->head.build_id));
     end_text(plan->head.name, sizeof(plan->head.name));
     end_text(plan->head.script, sizeof(plan->head.script));
+    end_text(plan->head.service, sizeof(plan->head.service));
     array_foreach (&plan->probes, p)
         end_text(p->build_id, sizeof(p->build_id));
     array_foreach (&plan->missing, m) {

@@ -25,6 +25,7 @@ enum {
     PLAN_MISSING_MAX = 40,
     PLAN_NAME_BYTES = 64,
     PLAN_SCRIPT_BYTES = 2048,
+    PLAN_SERVICE_BYTES = 16,
 };
 
 /* The beginning of a function, to be put elsewhere: code, and the distances in it that depend on where. */
@@ -90,6 +91,7 @@ struct plan_head {
     char build_id[48];                        /* of the first module; "" */
     char name[PLAN_NAME_BYTES];               /* what people call the program; "": its kind says */
     char script[PLAN_SCRIPT_BYTES];           /* that an interpreter runs; "": none */
+    char service[PLAN_SERVICE_BYTES];         /* struct target_names; "": none */
     struct plan_library library;
     struct sonde_config config;
 };

@@ -306,13 +306,15 @@ static void find_name(const struct target *target, struct plan_head *head)
     enum { ARGUMENTS_MAX = 1 << 20 };
     _cleanup_(freep) char *line = NULL;
     size_t length = 0;
-    const char *script = NULL;
-    if (!target->kind->reads_files)
+    struct target_names names = {0};
+    if (!target->kind->name)
         return;
     (void)proc_read(target->proc, "cmdline", ARGUMENTS_MAX, &line, &length);
-    _cleanup_(freep) char *name = target->kind->name(target, line, length, &script);
-    cut(head->name, sizeof(head->name), name ? name : "");
-    cut(head->script, sizeof(head->script), script ? script : "");
+    target->kind->name(target, line, length, &names);
+    cut(head->name, sizeof(head->name), names.name ? names.name : "");
+    cut(head->script, sizeof(head->script), names.script ? names.script : "");
+    cut(head->service, sizeof(head->service), names.service ? names.service : "");
+    free(names.name);
 }
 
 /* ---- the whole ---- */

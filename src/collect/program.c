@@ -10,12 +10,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/listening.h"
 #include "attach/syscall_filter.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_file.h"
 
 /* ---- what the process is called ---- */
+
+/* A worker has read the arguments; the ports that it listens on are numbers of the kernel's. */
+static char *name_of(const struct program *program, const struct plan_head *known, const char *exe)
+{
+    uint16_t port;
+    char *name;
+    if (known->service[0] && listening_ports(program->proc, &port, 1))
+        return asprintf(&name, "%s:%u", known->service, port) < 0 ? NULL : name;
+    return strdup(known->name[0] ? known->name : basename(exe));
+}
 
 /* Of the command line the program and its script are kept, never code or arguments. */
 static void describe(struct program *program, const struct target *target)
@@ -25,16 +36,8 @@ static void describe(struct program *program, const struct target *target)
     char exe[PATH_MAX];
     if (proc_read_link(program->proc, "exe", exe, sizeof(exe)) < 0)
         exe[0] = '\0';
-    _cleanup_(freep) char *line = NULL;
-    size_t length = 0;
     const char *script = known->script[0] ? known->script : NULL;
-    if (known->name[0])
-        program->name = strdup(known->name);
-    else if (target->kind && target->kind->name && !target->kind->reads_files &&
-             proc_read(program->proc, "cmdline", 1 << 20, &line, &length) == 0)
-        program->name = target->kind->name(target, line, length, &script);
-    if (!program->name)
-        program->name = strdup(basename(exe));
+    program->name = name_of(program, known, exe);
     if (program->name && strlen(program->name) > NAME_MAX_BYTES)
         program->name[NAME_MAX_BYTES] = '\0';
     if (asprintf(&program->command, "%s%s%s", exe, script ? " " : "", script ? script : "") < 0)

@@ -81,28 +81,9 @@ static void nobody(void **state)
     assert_int_equal(listening_ports(proc, &port, 1), 0);
 }
 
-static uint16_t said(const char *line, size_t length)
-{
-    static const char *const OPTIONS[] = {"-p", "--port", NULL};
-    return listening_port(held(getpid()), line, length, OPTIONS, 7);
-}
-
-/* What a process says that does not listen yet. */
-static void port_of_its_arguments(void **state)
-{
-#define SAID(line) said(line, sizeof(line))
-    assert_int_equal(SAID("memcached\0-t\0002\0-p\00011311"), 11311);
-    assert_int_equal(SAID("memcached\0-p11311"), 11311);
-    assert_int_equal(SAID("memcached\0--port=11311\0-v"), 11311);
-    assert_int_equal(SAID("redis-server\0--port\00070000\0--port\000700"), 700);
-    assert_int_equal(SAID("memcached\0-p"), 7);
-    assert_int_equal(SAID("memcached\0-p11x"), 7);
-    assert_int_equal(said("", 0), 7);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(own_sockets), cmocka_unit_test(sockets_of_a_port),
-                                       cmocka_unit_test(nobody), cmocka_unit_test(port_of_its_arguments)};
+                                       cmocka_unit_test(nobody)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

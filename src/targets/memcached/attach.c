@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/listening.h"
+#include "attach/arguments.h"
 #include "attach/target.h"
 
 enum { MEMCACHED_1_6 = 0x10600 };
@@ -66,15 +66,12 @@ static void layout(struct target *target, enum sonde_context context, struct son
                 "Its command `stats items` counts them by slab class.");
 }
 
-static const char *const PORT_OPTIONS[] = {"-p", "--port", NULL};
-
-static char *name(const struct target *target, const char *line, size_t length, const char **ret_script)
+static void name(const struct target *target, const char *line, size_t length, struct target_names *names)
 {
-    char *name;
-    return length && asprintf(&name, "memcached:%u",
-                              listening_port(target->proc, line, length, PORT_OPTIONS, 11211)) >= 0
-               ? name
-               : NULL;
+    static const char *const PORT[] = {"-p", "--port", NULL}, *const PATH[] = {"-s", "--unix-socket", NULL};
+    names->service = "memcached";
+    names->name = argument_service("memcached", argument_port(argument_value(line, length, PORT)),
+                                   argument_value(line, length, PATH), 11211);
 }
 
 static void describe(const struct target *target, char *buffer, size_t size)

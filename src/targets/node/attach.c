@@ -174,10 +174,10 @@ static void describe(const struct target *target, char *buffer, size_t size)
     target_say_version(buffer, size, "Node with libuv", target->versions[NODE_UV]);
 }
 
-static char *name(const struct target *target, const char *line, size_t length, const char **ret_script)
+static void name(const struct target *target, const char *line, size_t length, struct target_names *names)
 {
-    *ret_script = length ? node_find_script(target->proc, line, length) : NULL;
-    return node_service_name(target->proc, *ret_script);
+    names->script = length ? node_find_script(target->proc, line, length) : NULL;
+    names->name = node_service_name(target->proc, names->script);
 }
 
 const struct target_kind target_kind_node = {.runtime = SONDE_runtime_node,
@@ -194,6 +194,5 @@ const struct target_kind target_kind_node = {.runtime = SONDE_runtime_node,
                                              .recognise = recognise,
                                              .version = version,
                                              .layout = node_layout,
-                                             .reads_files = true,
                                              .name = name,
                                              .describe = describe};

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/listening.h"
-
 enum { REDIS_6_0 = 0x60000, REDIS_7_0 = 0x70000, REDIS_7_2 = 0x70200, REDIS_8_0 = 0x80000 };
 
 static const struct hook HOOKS[] = {
@@ -117,18 +115,6 @@ static void describe(const struct target *target, char *buffer, size_t size)
     target_say_version(buffer, size, "Redis", target->versions[REDIS_VERSION]);
 }
 
-/* Redis titles itself "redis-server 127.0.0.1:6379" only once it listens. */
-static const char *const PORT_OPTIONS[] = {"--port", NULL};
-
-static char *name(const struct target *target, const char *line, size_t length, const char **ret_script)
-{
-    char *name;
-    return length && asprintf(&name, "%s:%u", target->versions[REDIS_IS_VALKEY] ? "valkey" : "redis",
-                              listening_port(target->proc, line, length, PORT_OPTIONS, 6379)) >= 0
-               ? name
-               : NULL;
-}
-
 const struct target_kind target_kind_redis = {.runtime = SONDE_runtime_redis,
                                               .called = "Redis",
                                               .libraries = LIBRARIES,
@@ -139,5 +125,5 @@ const struct target_kind target_kind_redis = {.runtime = SONDE_runtime_redis,
                                               .silent_count = ARRAY_SIZE(SILENT),
                                               .recognise = recognise,
                                               .layout = redis_layout,
-                                              .name = name,
+                                              .name = redis_name,
                                               .describe = describe};
