@@ -11,13 +11,12 @@ import { compile, isAlive, pipes } from './helper.mjs';
 const skip = !isRoot && 'needs root, to deal with a worker that nobody else can trace';
 const REDIS = '/usr/bin/redis-server';
 
-// The processes that workers are forked from: of this sonde, since no other of this build was started after it.
-function spawnersOf(sonde) {
-    const startOf = (pid) => Number(fs.readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ')[19]);
-    const since = startOf(sonde.pid), exe = fs.readlinkSync(`/proc/${sonde.pid}/exe`);
+// The processes that workers are forked from: of the sonde that was started with this mark in its environment, which they have too,
+// whoever else runs the same build.
+function spawnersOf(mark) {
     return fs.readdirSync('/proc').filter((pid) => {
         try {
-            return /^\d+$/.test(pid) && fs.readFileSync(`/proc/${pid}/comm`, 'utf8') === 'sonde:spawner\n' && fs.readlinkSync(`/proc/${pid}/exe`) === exe && startOf(pid) >= since;
+            return /^\d+$/.test(pid) && fs.readFileSync(`/proc/${pid}/comm`, 'utf8') === 'sonde:spawner\n' && fs.readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`MARK=${mark}`);
         } catch {
             return false;
         }
@@ -47,10 +46,10 @@ function assertCodeIsAsInItsFiles(pid) {
 async function lieAboutRedis(t, lie) {
     const folder = temporary(t), port = await freePort();
     const liar = await compile(t, folder, 'lying_worker', `-I${path.join(root, 'src')}`, `-I${path.join(path.dirname(SONDE), 'src')}`); // and its generated headers
-    const sonde = start(t, SONDE, ['record', '-o', path.join(folder, 'trace'), '--', '/bin/sh', '-c', `read go; exec ${REDIS} --port ${port} --save '' --dir ${folder}`], pipes);
+    const sonde = start(t, SONDE, ['record', '-o', path.join(folder, 'trace'), '--', '/bin/sh', '-c', `read go; exec ${REDIS} --port ${port} --save '' --dir ${folder}`], { ...pipes, env: { ...process.env, MARK: folder } });
     const spawners = await eventually('both spawners are there', () => {
         assert.ok(!sonde.over, sonde.describe());
-        const found = spawnersOf(sonde);
+        const found = spawnersOf(folder);
         return found.length === 2 && found;
     });
     const lying = start(t, liar, [lie, ...spawners], pipes);
