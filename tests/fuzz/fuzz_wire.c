@@ -19,13 +19,17 @@ struct probe_large probe_large;
 
 static uint32_t named;
 
-/* A name is one of those in the tables: short, and of printable letters. */
+#define W(e, name, number, label) +1
+enum { WIRES = SONDE_ENUM_wire(W, wire) };
+#undef W
+
+/* A name is one of those in the tables: short, and printable. */
 uint32_t name_of_text(struct probe_thread *self, const char *text, uint32_t length)
 {
     if (!length || length > 12)
         abort();
     for (uint32_t i = 0; i < length; i++)
-        if (text[i] < '0' || text[i] > 'z')
+        if (text[i] <= ' ' || text[i] > '~')
             abort();
     return ++named;
 }
@@ -50,6 +54,7 @@ static uint32_t follow(unsigned wire, struct commands *d, const uint8_t *bytes, 
 #undef W
     }
     free(copy);
+    d->number += begun; /* as its user does */
     return begun;
 }
 
@@ -59,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    unsigned wire = data[0] & 3;
+    unsigned wire = data[0] % WIRES;
     size_t most = 1 + data[1] % 16;
     data += 2;
     size -= 2;
