@@ -243,20 +243,24 @@ static size_t restorer_bytes(const uint8_t *code, size_t size)
     return size >= sizeof(SHORT) && memcmp(code, SHORT, sizeof(SHORT)) == 0 ? sizeof(SHORT) : 0;
 }
 
+/* Piece by piece: it stands in the first part of a C library, and each page that is read of a process is
+ * brought into its memory, and ours, first. */
 static int search(int memory, uint64_t start, uint64_t end, uint64_t *ret_address)
 {
-    enum { MOST = 16 << 20 };
-    size_t size = MIN(end - start, (uint64_t)MOST);
-    uint8_t *code = malloc(size);
-    ssize_t n = code ? pread(memory, code, size, (off_t)start) : -1;
-    int r = -ENOENT;
-    for (ssize_t i = 0; i < n && r < 0; i++)
-        if (restorer_bytes(code + i, (size_t)(n - i))) {
-            *ret_address = start + (uint64_t)i;
-            r = 0;
-        }
-    free(code);
-    return r;
+    enum { MOST = 16 << 20, PIECE = 16 << 10 };
+    uint8_t code[PIECE];
+    end = MIN(end, start + MOST);
+    for (uint64_t at = start; at < end; at += PIECE - sizeof(WIDE) + 1) {
+        ssize_t n = pread(memory, code, MIN(sizeof(code), end - at), (off_t)at);
+        for (ssize_t i = 0; i < n; i++)
+            if ((code[i] == WIDE[0] || code[i] == SHORT[0]) && restorer_bytes(code + i, (size_t)(n - i))) {
+                *ret_address = at + (uint64_t)i;
+                return 0;
+            }
+        if (n < PIECE)
+            break;
+    }
+    return -ENOENT;
 }
 
 int call_find_restorer(const struct modules *modules, int memory, uint64_t *ret_address,
