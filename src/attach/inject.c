@@ -21,89 +21,11 @@
 #include "attach/call.h"
 #include "attach/loaded.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/process_file.h"
 
 /* The same probe for loaders that give no static TLS to what is opened later (musl). */
 #define PROBE_DYNAMIC "libsonde-probe-dynamic.so"
-
-/* The probe as given, or its sister for musl beside it. */
-static void probe_path_of(const char *probe_path, bool dynamic, char path[static PATH_MAX])
-{
-    const char *slash = strrchr(probe_path, '/');
-    int folder = slash ? (int)(slash + 1 - probe_path) : 0;
-    if (dynamic)
-        snprintf(path, PATH_MAX, "%.*s" PROBE_DYNAMIC, folder, probe_path);
-    else
-        snprintf(path, PATH_MAX, "%s", probe_path);
-}
-
-/* Which of the two a process is given. */
-static void probe_for(const struct target *target, const char *probe_path, char path[static PATH_MAX])
-{
-    const struct plan_library *library = &target->plan.head.library;
-    probe_path_of(probe_path, library->open && !library->is_glibc, path);
-}
-
-/* Our file of a probe with this build id. One that was preloaded is the plain one with every C library. */
-static struct elf *file_of(const char *build_id, const char *probe_path)
-{
-    for (int dynamic = 0; dynamic < 2 && build_id[0]; dynamic++) {
-        char path[PATH_MAX];
-        struct elf *file;
-        probe_path_of(probe_path, dynamic, path);
-        if (elf_open(path, &file, NULL) < 0)
-            continue;
-        if (strcmp(elf_build_id(file), build_id) == 0)
-            return file;
-        elf_free(file);
-    }
-    return NULL;
-}
-
-struct probe probe_at(const struct target *target, size_t number)
-{
-    const struct plan_probe *planned = &target->plan.probes.at[number];
-    const struct module *module = modules_at(&target->modules, planned->start, NULL);
-    return (struct probe){.module = module,
-                          .bias = module->start - module->first_offset, /* its first segment is at 0 */
-                          .owner = planned->owner,
-                          .pools = planned->pools,
-                          .foreign = planned->foreign};
-}
-
-void probe_done(struct probe *probe)
-{
-    elf_free(probe->file);
-    probe->file = NULL;
-}
-
-/* Where a probe of our build notes something is known from our file; 0: its symbols are not there yet. */
-static bool is_where_it_must_be(const struct probe *probe, const char *symbol, uint64_t address)
-{
-    struct elf_symbol found;
-    return !address || (elf_find(probe->file, symbol, &found) == 0 && found.value + probe->bias == address);
-}
-
-int inject_find_probe(struct target *target, const char *probe_path, struct probe *ret_probe,
-                      struct problem *problem)
-{
-    for (size_t i = 0; i < target->plan.probes.count; i++) {
-        struct probe probe = probe_at(target, i);
-        probe.file = file_of(target->plan.probes.at[i].build_id, probe_path);
-        if (!probe.file)
-            continue;
-        if (!is_where_it_must_be(&probe, "sonde_owner", probe.owner) ||
-            !is_where_it_must_be(&probe, "sonde_pools", probe.pools)) {
-            probe_done(&probe);
-            return problem_set(problem, -EPROTO, "process %d: its probe is not what it says it is",
-                               target->pid);
-        }
-        *ret_probe = probe;
-        return 0;
-    }
-    return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules%s", target->pid,
-                       target->plan.probes.count ? ", only that of another build" : "");
-}
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 16u /* Linux 6.3 */
@@ -132,6 +54,133 @@ static int seal_file(const char *path, int *ret_fd)
     return r;
 }
 
+enum { PLAIN, DYNAMIC, KINDS };
+
+/* The probe as given, or its sister for musl beside it. */
+static void path_of(const struct probe_files *files, size_t kind, char path[static PATH_MAX])
+{
+    const char *slash = strrchr(files->path, '/');
+    int folder = slash ? (int)(slash + 1 - files->path) : 0;
+    if (kind == DYNAMIC)
+        snprintf(path, PATH_MAX, "%.*s" PROBE_DYNAMIC, folder, files->path);
+    else
+        snprintf(path, PATH_MAX, "%s", files->path);
+}
+
+struct probe_files probe_files_of(const char *path)
+{
+    return (struct probe_files){.path = path};
+}
+
+static void forget(struct probe_file *file)
+{
+    if (file->elf)
+        close(file->sealed);
+    elf_free(file->elf);
+    *file = (struct probe_file){0};
+}
+
+void probe_files_done(struct probe_files *files)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        forget(&files->file[i]);
+}
+
+static int open_sealed(const char *path, struct probe_file *file, struct problem *problem)
+{
+    struct probe_file opened = {0};
+    struct elf_symbol stub;
+    int r = seal_file(path, &opened.sealed);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    r = elf_open_fd(opened.sealed, path, &opened.elf, problem);
+    if (r < 0) {
+        close(opened.sealed);
+        return r;
+    }
+    opened.stub = elf_find(opened.elf, "sonde_return", &stub) == 0 ? stub.value : 0;
+    *file = opened;
+    return 0;
+}
+
+/* It stays as it was read when it cannot be looked at any more. */
+static int open_probe(struct probe_files *files, size_t kind, const struct probe_file **ret_file,
+                      struct problem *problem)
+{
+    struct probe_file *file = &files->file[kind];
+    char path[PATH_MAX];
+    struct stat st;
+    uint64_t identity = file->identity;
+    path_of(files, kind, path);
+    if (stat(path, &st) == 0) {
+        const uint64_t is[] = {st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec,
+                               (uint64_t)st.st_ctim.tv_nsec};
+        identity = map_hash(is, sizeof(is));
+    }
+    if (file->elf && identity != file->identity)
+        forget(file);
+    int r = file->elf ? 0 : open_sealed(path, file, problem);
+    if (r < 0)
+        return r;
+    file->identity = identity;
+    *ret_file = file;
+    return 0;
+}
+
+/* Which of the two a process is given. */
+static size_t kind_for(const struct target *target)
+{
+    const struct plan_library *library = &target->plan.head.library;
+    return library->open && !library->is_glibc ? DYNAMIC : PLAIN;
+}
+
+/* Our file of a probe with this build id. One that was preloaded is the plain one with every C library. */
+static struct elf *file_of(const char *build_id, struct probe_files *files)
+{
+    const struct probe_file *file;
+    for (size_t kind = 0; kind < KINDS && build_id[0]; kind++)
+        if (open_probe(files, kind, &file, NULL) >= 0 && strcmp(elf_build_id(file->elf), build_id) == 0)
+            return file->elf;
+    return NULL;
+}
+
+struct probe probe_at(const struct target *target, size_t number)
+{
+    const struct plan_probe *planned = &target->plan.probes.at[number];
+    const struct module *module = modules_at(&target->modules, planned->start, NULL);
+    return (struct probe){.module = module,
+                          .bias = module->start - module->first_offset, /* its first segment is at 0 */
+                          .owner = planned->owner,
+                          .pools = planned->pools,
+                          .foreign = planned->foreign};
+}
+
+/* Where a probe of our build notes something is known from our file; 0: its symbols are not there yet. */
+static bool is_where_it_must_be(const struct probe *probe, const char *symbol, uint64_t address)
+{
+    struct elf_symbol found;
+    return !address || (elf_find(probe->file, symbol, &found) == 0 && found.value + probe->bias == address);
+}
+
+int inject_find_probe(struct target *target, struct probe_files *files, struct probe *ret_probe,
+                      struct problem *problem)
+{
+    for (size_t i = 0; i < target->plan.probes.count; i++) {
+        struct probe probe = probe_at(target, i);
+        probe.file = file_of(target->plan.probes.at[i].build_id, files);
+        if (!probe.file)
+            continue;
+        if (!is_where_it_must_be(&probe, "sonde_owner", probe.owner) ||
+            !is_where_it_must_be(&probe, "sonde_pools", probe.pools))
+            return problem_set(problem, -EPROTO, "process %d: its probe is not what it says it is",
+                               target->pid);
+        *ret_probe = probe;
+        return 0;
+    }
+    return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules%s", target->pid,
+                       target->plan.probes.count ? ", only that of another build" : "");
+}
+
 static bool sees_proc(const struct proc *proc)
 {
     struct statfs fs;
@@ -140,18 +189,7 @@ static bool sees_proc(const struct proc *proc)
     return place >= 0 && fstatfs(place, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-static uint64_t stub_of(const char *path)
-{
-    struct elf_symbol stub;
-    struct elf *file;
-    if (elf_open(path, &file, NULL) < 0)
-        return 0;
-    uint64_t value = elf_find(file, "sonde_return", &stub) == 0 ? stub.value : 0;
-    elf_free(file);
-    return value;
-}
-
-int injector_init(const struct target *target, const char *probe_path, struct injector *ret_injector,
+int injector_init(const struct target *target, struct probe_files *files, struct injector *ret_injector,
                   struct problem *problem)
 {
     const struct plan_library *library = &target->plan.head.library;
@@ -159,30 +197,18 @@ int injector_init(const struct target *target, const char *probe_path, struct in
         .open_function = library->open,
         .error_function = library->error,
         .calls = {.system_call = library->system_call, .map = library->map, .unmap = library->unmap},
-        .probe = -1,
         .loaded = loaded_probes_count(&target->modules),
         .sees_proc = sees_proc(target->proc)};
-    char path[PATH_MAX];
     if (!library->open || !library->system_call || !library->map || !library->unmap) {
         problem_set(problem, -ENOTSUP,
                     "process %d: it has no dynamic loader that can be asked to load the probe", target->pid);
         problem_remedy(problem, "Statically linked programs cannot be traced.");
         return -ENOTSUP;
     }
-    probe_for(target, probe_path, path);
-    int r = seal_file(path, &injector.probe);
-    if (r < 0)
-        return problem_set(problem, r, "%s: %s", path, strerror(-r));
-    injector.stub = stub_of(path);
-    *ret_injector = injector;
-    return 0;
-}
-
-void injector_done(struct injector *injector)
-{
-    if (injector->probe >= 0)
-        close(injector->probe);
-    injector->probe = -1;
+    int r = open_probe(files, kind_for(target), &injector.probe, problem);
+    if (r >= 0)
+        *ret_injector = injector;
+    return r;
 }
 
 static int explain_dlopen(struct hold *hold, const struct injector *injector, struct problem *problem)
@@ -218,7 +244,7 @@ static int load_memfd(struct hold *hold, const struct injector *injector, uint64
                       struct problem *problem)
 {
     int theirs;
-    int r = hand_over_into(hold, &injector->calls, injector->probe, &theirs, problem);
+    int r = hand_over_into(hold, &injector->calls, injector->probe->sealed, &theirs, problem);
     if (r < 0)
         return r;
     char path[128];
@@ -237,13 +263,13 @@ static int load_memfd(struct hold *hold, const struct injector *injector, uint64
 /* Makes a file in a folder, with the probe in it. */
 static int make_file(int folder, const char *name, const struct injector *injector)
 {
-    off_t from = 0, size = lseek(injector->probe, 0, SEEK_END);
+    off_t from = 0, size = lseek(injector->probe->sealed, 0, SEEK_END);
     _cleanup_(file_closep) int fd =
         openat(folder, name, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW, 0755);
     if (fd < 0)
         return -errno;
     while (from < size) {
-        ssize_t n = sendfile(fd, injector->probe, &from, (size_t)(size - from));
+        ssize_t n = sendfile(fd, injector->probe->sealed, &from, (size_t)(size - from));
         if (n <= 0)
             return n < 0 ? -errno : -EIO;
     }
@@ -298,13 +324,12 @@ static int load_file(struct hold *hold, const struct injector *injector, uint64_
     return no_folder(hold->pid, problem);
 }
 
-int inject_check(const struct target *target, const char *probe_path, struct problem *problem)
+int inject_check(const struct target *target, struct probe_files *files, struct problem *problem)
 {
     struct injector injector;
-    int r = injector_init(target, probe_path, &injector, problem);
+    int r = injector_init(target, files, &injector, problem);
     if (r < 0)
         return r;
-    injector_done(&injector);
     bool somewhere = injector.sees_proc;
     _cleanup_(file_closep) int root = process_root_open(target->proc);
     for (size_t i = 0; i < ARRAY_SIZE(FOLDERS) && root >= 0 && !somewhere; i++) {
@@ -339,12 +364,12 @@ static uint64_t probes_stub(const struct hold *hold, const struct injector *inje
 {
     uint64_t bias = 0;
     uint8_t code[SONDE_BACK_BYTES];
-    if (!handle || !injector->stub ||
+    if (!handle || !injector->probe->stub ||
         pread(hold->memory, &bias, sizeof(bias), (off_t)handle) != sizeof(bias) ||
-        pread(hold->memory, code, sizeof(code), (off_t)(bias + injector->stub)) != sizeof(code) ||
+        pread(hold->memory, code, sizeof(code), (off_t)(bias + injector->probe->stub)) != sizeof(code) ||
         memcmp(code, call_stub, sizeof(code)) != 0)
         return 0;
-    return bias + injector->stub;
+    return bias + injector->probe->stub;
 }
 
 static int drop_stub(struct hold *hold, const struct injector *injector, uint64_t handle,

@@ -7,19 +7,36 @@
 #include "attach/hold.h"
 #include "attach/target.h"
 
+/* Our files of the probe: the plain one, and the one for loaders that give no static TLS to what is opened
+ * later (musl). Each is read when it is needed first, and again when it has been replaced since. */
+struct probe_file {
+    struct elf *elf;   /* NULL: it has not been read */
+    int sealed;        /* the same in a memfd that nobody can change */
+    uint64_t stub;     /* of the probe (event/back.h); 0: it has none */
+    uint64_t identity; /* by which it is known again */
+};
+struct probe_files {
+    const char *path; /* of the plain one, the caller's */
+    struct probe_file file[2];
+};
+
+/* Reads nothing yet. Release with probe_files_done(), which accepts zeros. */
+struct probe_files probe_files_of(const char *path);
+void probe_files_done(struct probe_files *files);
+
 /* A probe that is loaded in a target: preloaded, or loaded by an earlier attachment. */
 struct probe {
     const struct module *module;
-    struct elf *file;      /* our copy of it, to look for symbols in; NULL: it is of another build */
+    struct elf *file;      /* ours, of struct probe_files, to look for symbols in; NULL: of another build */
     uint64_t bias;         /* address in the process = address in the file + bias */
     uint64_t owner, pools; /* addresses of sonde_owner and sonde_pools; 0: they are not there yet */
     bool foreign;          /* it is no probe that we understand */
 };
 
-/* Ours among the probes of a target. probe_path is our copy of it. -ENOENT when it is not loaded. */
-int inject_find_probe(struct target *target, const char *probe_path, struct probe *ret_probe,
+/* Ours among the probes of a target; it borrows from files, until they are used for the next process. -ENOENT
+ * when it is not loaded. */
+int inject_find_probe(struct target *target, struct probe_files *files, struct probe *ret_probe,
                       struct problem *problem);
-void probe_done(struct probe *probe);
 
 /* The probe of that number in the target's plan, of whatever build. */
 struct probe probe_at(const struct target *target, size_t number);
@@ -29,17 +46,15 @@ struct probe probe_at(const struct target *target, size_t number);
 struct injector {
     uint64_t open_function, error_function;
     struct hand_over_calls calls;
-    int probe;
-    uint64_t stub;  /* of the probe, from where it is loaded on (event/back.h); 0: it has none */
+    const struct probe_file *probe;
     size_t loaded;  /* probes that the process had (loaded_probes_count()) */
     bool sees_proc; /* a path in /proc leads to what it has been handed */
 };
 
-/* Reads the probe for this process. Release with injector_done(). -ENOTSUP when the process has no loader (it
- * is statically linked). */
-int injector_init(const struct target *target, const char *probe_path, struct injector *ret_injector,
+/* The injector for this process, which borrows from files as above. -ENOTSUP when the process has no loader
+ * (it is statically linked). */
+int injector_init(const struct target *target, struct probe_files *files, struct injector *ret_injector,
                   struct problem *problem);
-void injector_done(struct injector *injector);
 
 /* Has the process the probes that it had when injector_init() looked? Otherwise another sonde has been there
  * since. To be asked when no other one can load any more (struct hold_first). */
@@ -52,7 +67,7 @@ int inject_load(struct hold *hold, const struct injector *injector, struct probl
 
 /* Could the probe be loaded into this process? Looks, and changes nothing. Errors as injector_init() and
  * inject_load(). */
-int inject_check(const struct target *target, const char *probe_path, struct problem *problem);
+int inject_check(const struct target *target, struct probe_files *files, struct problem *problem);
 
 /* Calls a function of the probe in the held main thread. */
 int inject_call(struct hold *hold, const struct probe *probe, const char *function, const uint64_t *arguments,

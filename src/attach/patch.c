@@ -123,6 +123,30 @@ static int find_pool(struct planner *planner, uint8_t module, struct patch_pool 
                        SONDE_POOLS);
 }
 
+static bool is_needed(const struct plan *plan, size_t module)
+{
+    array_foreach (&plan->hooks, h)
+        if (h->verdict == PLAN_HOOKED && h->module == module)
+            return true;
+    return false;
+}
+
+int patch_map_pools(struct target *target, const struct probe *probe, patch_map_fn *map, void *context)
+{
+    struct planner planner = {.target = target, .probe = probe, .map = map, .context = context};
+    int r = target_read(target, probe->pools, planner.known, sizeof(planner.known));
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < target->plan.modules.count; i++) {
+        struct patch_pool *pool = is_needed(&target->plan, i) ? calloc(1, sizeof(*pool)) : NULL;
+        int s = pool ? find_pool(&planner, (uint8_t)i, pool, NULL) : 0;
+        r = r < 0 ? r : s;
+        free(pool);
+    }
+    int written = target_write(target, probe->pools, planner.known, sizeof(planner.known));
+    return r < 0 ? r : written;
+}
+
 static struct patch_pool *pool_for(struct planner *planner, uint8_t module, struct problem *problem)
 {
     array_foreach (&planner->set->pools, p)

@@ -33,6 +33,11 @@ struct patch_set {
  * place is taken, or another negative errno. */
 typedef int patch_map_fn(void *context, uint64_t address, uint64_t size);
 
+/* Maps the pools that the target's plan needs and that no earlier attachment has left, and notes them in the
+ * probe's memory, where patch_plan() finds them. A negative errno when one of them cannot be had; the others
+ * are there all the same. */
+int patch_map_pools(struct target *target, const struct probe *probe, patch_map_fn *map, void *context);
+
 /* Prepares a patch for each function of the target's plan (TARGET_WHOLE) that stands in memory as in its
  * file, notes in the target what cannot be hooked and why, and maps memory for thunks and trampolines: the
  * process may run during this. probe is ours in the process. The caller frees with patch_set_done(). 0 also

@@ -414,7 +414,10 @@ static void check_loader(struct answer *answer, const struct target *target)
     struct check *check = add(answer, "a way in for the probe");
     struct problem problem = {0};
     _cleanup_(freep) char *path = observe_probe_path();
-    if (inject_check(target, path, &problem) < 0) {
+    struct probe_files probes = probe_files_of(path);
+    int loads = inject_check(target, &probes, &problem);
+    probe_files_done(&probes);
+    if (loads < 0) {
         because(check, "%s", problem.what);
         fails(check, FAILS, problem.remedy);
     } else {

@@ -54,7 +54,8 @@ struct visit {
     uint64_t arguments[2];
     int count;
     uint64_t result;
-    const struct ring_memory *rings; /* to be handed to it after the call; and what it prepared */
+    const struct ring_memory *rings; /* to be handed to it after the call, before it maps pools for the
+                                        hooks; and what it prepared */
     struct sonde_attached attached;
     struct stops stops;
     struct problem problem;
@@ -87,6 +88,43 @@ static int hand_rings_over(struct hold *hold, struct visit *visit)
     return 0;
 }
 
+static int map_result(int error, uint64_t result, uint64_t address)
+{
+    if (error < 0)
+        return error;
+    if ((int64_t)result < 0 && (int64_t)result > -4096)
+        return (int)(int64_t)result;
+    return result == address ? 0 : -EEXIST;
+}
+
+/* patch_map_fn: the probe maps, in the main thread that is held, and not for long: where several places are
+ * taken the next ones are tried each in a hold of its own. */
+struct held_mapper {
+    struct hold *hold;
+    const struct probe *probe;
+    unsigned tries;
+};
+
+static int map_held(void *context, uint64_t address, uint64_t size)
+{
+    enum { TRIES = 6 };
+    struct held_mapper *mapper = context;
+    const uint64_t arguments[] = {address, size};
+    uint64_t result = 0;
+    if (mapper->tries++ == TRIES)
+        return -EAGAIN;
+    int r = inject_call(mapper->hold, mapper->probe, "sonde_attach_map", arguments, 2, &result, NULL);
+    return map_result(r, result, address);
+}
+
+/* What cannot be had now is tried again for each hook, and explained then. */
+static int map_pools(struct hold *hold, const struct visit *visit)
+{
+    struct held_mapper mapper = {hold, visit->probe, 0};
+    int r = patch_map_pools(visit->target, visit->probe, map_held, &mapper);
+    return hold->threads.count ? 0 : r;
+}
+
 static void look_for_others(const struct proc *proc, void *context)
 {
     struct visit *visit = context;
@@ -114,20 +152,30 @@ static int visit_main_thread(void *context)
                         &visit->problem);
     if (r >= 0 && visit->rings)
         r = hand_rings_over(&hold, visit);
+    if (r >= 0 && visit->rings)
+        r = map_pools(&hold, visit);
     let_go(&hold, &visit->stops);
     return r;
 }
 
-/* Nobody else's records are lost because one program takes its time. */
+/* Nobody else's records are lost because one program takes its time. With hundreds of programs most do
+ * nothing meanwhile, and are left alone as in the session's loop. */
 static void drain_others(void *context)
 {
+    static const uint64_t EACH_NS = 10 * NS_PER_US, GAP_MAX_NS = 4 * NS_PER_MS, NOTICE_NS = 10 * NS_PER_MS;
     struct session *session = context;
-    if (!session)
+    uint64_t now_ns = clock_monotonic_ns();
+    if (!session || now_ns - session->others_ns < MIN(session->programs.count * EACH_NS, GAP_MAX_NS))
         return;
-    array_foreach (&session->programs, p)
-        if (!(*p)->ended_ns)
-            (void)program_drain(*p, session->writer, &session->fit);
+    session->others_ns = now_ns;
     (void)session_kernel_drain(session);
+    array_foreach (&session->programs, p)
+        if (!(*p)->ended_ns && !session_skips(session, *p, now_ns))
+            (*p)->was_empty = !program_drain(*p, session->writer, &session->fit);
+    if (now_ns - session->noticed_ns < NOTICE_NS)
+        return;
+    session->noticed_ns = now_ns;
+    session_notice_quiet(session, now_ns);
 }
 
 static int pay_visit(struct visit *visit, struct stops *stops, struct problem *problem)
@@ -174,17 +222,13 @@ static int load_probe(struct session *session, struct proc *proc, struct stops *
         r = go_on(proc, problem);
     if (r < 0)
         return r;
-    if (inject_find_probe(target, session->probe_path, &probe, NULL) == 0) {
-        probe_done(&probe);
+    if (inject_find_probe(target, &session->probes, &probe, NULL) == 0)
         return 0;
-    }
-    r = injector_init(target, session->probe_path, &injector, problem);
+    r = injector_init(target, &session->probes, &injector, problem);
     if (r < 0)
         return r;
     struct visit visit = {.target = target, .injector = &injector};
-    r = pay_visit(&visit, stops, problem);
-    injector_done(&injector);
-    return r;
+    return pay_visit(&visit, stops, problem);
 }
 
 /* One more than the highest descriptor that the process has open. */
@@ -223,7 +267,7 @@ static int prepare(struct target *target, const struct probe *probe, struct prep
     return r;
 }
 
-/* patch_map_fn: the probe maps, in a main thread stopped for it. */
+/* patch_map_fn: the same, in a main thread stopped for it. */
 struct mapper {
     struct target *target;
     const struct probe *probe;
@@ -238,13 +282,7 @@ static int map_in_target(void *context, uint64_t address, uint64_t size)
                           .function = "sonde_attach_map",
                           .arguments = {address, size},
                           .count = 2};
-    int r = pay_visit(&visit, mapper->stops, NULL);
-    if (r < 0)
-        return r;
-    int64_t result = (int64_t)visit.result;
-    if (result < 0 && result > -4096)
-        return (int)result;
-    return visit.result == address ? 0 : -EEXIST;
+    return map_result(pay_visit(&visit, mapper->stops, NULL), visit.result, address);
 }
 
 /* A change of a process's code, made while all its threads are held. */
@@ -442,14 +480,12 @@ static int attach(struct session *session, struct target **target, struct stops 
     struct probe probe = {0};
     struct prepared prepared = {0};
     struct patch_set patches = {0};
-    int r = inject_find_probe(*target, session->probe_path, &probe, problem);
+    int r = inject_find_probe(*target, &session->probes, &probe, problem);
     if (r < 0)
         return r;
     r = owner_claim(*target, &probe, false, problem);
-    if (r < 0) {
-        probe_done(&probe);
+    if (r < 0)
         return r;
-    }
     r = disarm_others(*target, &probe, stops, problem);
     if (r >= 0)
         r = clean_up(*target, &probe, stops, problem);
@@ -468,7 +504,6 @@ static int attach(struct session *session, struct target **target, struct stops 
         owner_release(*target, &probe);
     }
     ring_memory_free(prepared.rings);
-    probe_done(&probe);
     patch_set_done(&patches);
     return r;
 }
@@ -508,10 +543,9 @@ static int let_others_finish(void *proc)
 static void disown(struct session *session, struct program *program)
 {
     struct probe probe;
-    if (inject_find_probe(program->target, session->probe_path, &probe, NULL) < 0)
+    if (inject_find_probe(program->target, &session->probes, &probe, NULL) < 0)
         return;
     owner_release(program->target, &probe);
-    probe_done(&probe);
 }
 
 /* Takes its hooks out if all its threads stop now; -EAGAIN when one does not. */

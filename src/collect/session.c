@@ -108,6 +108,7 @@ int session_new(const struct session_options *options, struct session **ret_sess
                                              : "Build it with `make build`, or name it in SONDE_PROBE.");
         return r;
     }
+    session->probes = probe_files_of(session->probe_path);
     int r = audit_open(options->audit_file, &session->audit, problem);
     if (r < 0)
         return r;
@@ -181,6 +182,7 @@ void session_free(struct session *session)
     if (session->socket_folder[0])
         rmdir(session->socket_folder);
     audit_close(&session->audit);
+    probe_files_done(&session->probes);
     free(session->probe_path);
     free(session);
 }

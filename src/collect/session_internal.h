@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <sys/resource.h>
 
+#include "attach/inject.h"
 #include "base/array.h"
 #include "broker/broker.h"
 #include "collect/audit.h"
@@ -56,6 +57,7 @@ struct budget_step {
 struct session {
     struct session_options options;
     char *probe_path;
+    struct probe_files probes; /* at that path */
     char socket_folder[64], socket_path[96];
     int listener, child_pidfd;
     int spare; /* a descriptor to have when there are no more: for who knocks then (welcome.c) */
@@ -99,6 +101,8 @@ struct session {
     struct guest *admitted;     /* whose turn it is; NULL: nobody's */
     ARRAY(struct newcomer) newcomers;
     uint64_t followed_ns;
+    uint64_t others_ns,
+        noticed_ns;           /* attach.c: when all rings were drained while one program took its time */
     struct untraced untraced; /* programs that came and were not traced */
     uint64_t started_ns, flushed_ns, tended_ns, manifest_ns;
     uint64_t manifest_took_ns; /* of a CPU, the last one: with thousands of processes it is much */

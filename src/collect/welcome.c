@@ -108,7 +108,7 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
                  struct patch_set *ret_patches, struct problem *problem)
 {
     struct probe probe = {0};
-    int r = inject_find_probe(target, session->probe_path, &probe, problem);
+    int r = inject_find_probe(target, &session->probes, &probe, problem);
     if (r < 0)
         return r;
     struct sonde_config config;
@@ -124,7 +124,6 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
         if (r < 0)
             owner_release(target, &probe);
     }
-    probe_done(&probe);
     target_forget_plan(target);
     return r;
 }
