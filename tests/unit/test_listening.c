@@ -3,6 +3,7 @@
 #include "attach/listening.h"
 
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +71,51 @@ static void sockets_of_a_port(void **state)
     close(second);
 }
 
+/* A child in a network namespace of its own says on which port it listens there, and ends with its input. */
+static void live_elsewhere(int in, int out)
+{
+    struct sockaddr_in address = {0};
+    socklen_t size = sizeof(address);
+    uint16_t port = 0;
+    char byte;
+    int fd = unshare(CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_STREAM, 0) : -1;
+    if (fd >= 0 && listen(fd, 1) == 0 && getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        port = ntohs(address.sin_port);
+    if (write(out, &port, sizeof(port)) == sizeof(port))
+        (void)!read(in, &byte, 1);
+    _exit(0);
+}
+
+static void in_another_namespace(void **state)
+{
+    uint16_t ours, theirs = 0, found = 0;
+    uint64_t inodes[2];
+    int in[2], out[2], fd = listen_on(AF_INET, &ours);
+    assert_true(fd >= 0 && pipe(in) == 0 && pipe(out) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(fd);
+        close(in[1]);
+        live_elsewhere(in[0], out[1]);
+    }
+    assert_int_equal(read(out[0], &theirs, sizeof(theirs)), sizeof(theirs));
+    if (theirs) { /* 0: without root there is no such namespace */
+        assert_int_equal(listening_ports(held(child), &found, 1), 1);
+        assert_int_equal(found, theirs);
+        assert_int_equal(listening_sockets(held(child), theirs, inodes, 2), 1);
+        assert_true(listening_holds(held(child), inodes, 1));
+        assert_int_equal(listening_sockets(held(child), ours, inodes, 2), theirs == ours);
+    }
+    close(in[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(listening_ports(held(getpid()), &found, 1), 1); /* we are where we were */
+    assert_int_equal(found, ours);
+    close(in[0]);
+    close(out[0]);
+    close(out[1]);
+    close(fd);
+}
+
 static void nobody(void **state)
 {
     uint16_t port;
@@ -84,6 +130,6 @@ static void nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(own_sockets), cmocka_unit_test(sockets_of_a_port),
-                                       cmocka_unit_test(nobody)};
+                                       cmocka_unit_test(in_another_namespace), cmocka_unit_test(nobody)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
