@@ -164,8 +164,11 @@ int ring_memory_new(const struct ring_geometry *geometry, struct ring_memory **r
         memory->shared = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
         r = memory->shared == MAP_FAILED ? -errno : 0;
     }
-    if (r == 0)
+    if (r == 0) {
         (void)madvise(memory->shared, memory->size, MADV_DONTDUMP);
+        /* No child of ours reads rings, and with hundreds of programs forking would take as long as they. */
+        (void)madvise(memory->shared, memory->size, MADV_DONTFORK);
+    }
     if (r == 0)
         r = get_pages(memory, 0, SONDE_PAGE);
     if (r == 0)
