@@ -256,7 +256,7 @@ async function all(count) {
 async function containers(count) {
     const controllers = ['cpu', 'memory', 'pids', 'freezer'].filter((name) => fs.existsSync(`/sys/fs/cgroup/${name}`));
     const groups = (fs.existsSync('/sys/fs/cgroup/cgroup.controllers') ? ['/sys/fs/cgroup'] : controllers.map((name) => `/sys/fs/cgroup/${name}`)).map((folder) => `${folder}/sonde-bench`);
-    const script = `exec 3<&0; i=0; while [ $i -lt ${count} ]; do sh -c 'for g in ${groups.join(' ')}; do mkdir $g-'$i' && echo $$ > $g-'$i'/cgroup.procs || exit 1; done; exec unshare --pid --mount --uts --ipc --cgroup --fork --kill-child "${load}" idle 0 4' <&3 & i=$((i+1)); done; wait`;
+    const script = `exec 3<&0; i=0; while [ $i -lt ${count} ]; do sh -c 'for g in ${groups.join(' ')}; do mkdir $g-'$i' && echo $$ > $g-'$i'/cgroup.procs || exit 1; done; exec unshare --pid --mount --net --uts --ipc --cgroup --fork --kill-child "${load}" idle 0 4' <&3 & i=$((i+1)); done; wait`;
     const programs = run('sh', '-c', script);
     try {
         await until(programs, () => programs.said.length >= count, `${count} containers`, 600);

@@ -1,7 +1,8 @@
 /* Programs for bench/bighost.mjs: with the functions by which sonde knows a Redis, and nothing behind them.
  *
  *   bighost_load idle PROCESSES THREADS    as many processes with as many threads; each thread calls call()
- *                                          once, and sleeps; prints "up", ends with its input
+ *                                          once, and sleeps; each process listens on a TCP port; prints "up",
+ *                                          ends with its input
  *   bighost_load serve THREADS             the main thread reads the clock without a pause, the others sleep
  *                                          in poll(2) and wake 20 times a second, at times that have nothing
  *                                          to do with each other; each line of input prints
@@ -13,10 +14,12 @@
  *   bighost_load liars SECONDS             forks a child every 2 ms that executes sleep(1) for 20 ms, under
  *                                          the name of a Redis or a Node; prints how many there were
  *   bighost_load bursts PROCESSES RATE N   as many processes that call call() N times and sleep, in turns:
- * RATE bursts a second of all together, spread evenly; prints "up", ends with its input bighost_load calls
- * THREADS SECONDS     as many threads that make a short system call again and again bighost_load hold PID a
- * bare stop of all threads: seizes them, interrupts them, waits for all and lets go; prints how long they
- * were held, ns */
+ *                                          RATE bursts a second of all together, spread evenly; prints "up",
+ *                                          ends with its input
+ *   bighost_load calls THREADS SECONDS     as many threads that make a short system call again and again
+ *   bighost_load hold PID                  a bare stop of all threads: seizes them, interrupts them, waits
+ *                                          for all and lets go; prints how long they were held, ns
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <pthread.h>
@@ -27,6 +30,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,6 +85,8 @@ static int idle_process(int threads)
 {
     char byte;
     const struct timespec moment = {.tv_nsec = 1000000};
+    if (listen(socket(AF_INET, SOCK_STREAM, 0), 1) < 0) /* on some port, as a service does */
+        perror("listen");
     call(NULL, 0);
     begin(threads - 1, call_and_sleep);
     while (__atomic_load_n(&called, __ATOMIC_ACQUIRE) < threads - 1)

@@ -4,7 +4,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, descendants, eventually, finish, manifestOf, root, start, temporary } from './helper.mjs';
+import { SONDE, descendants, eventually, finish, freePort, isRoot, manifestOf, root, start, temporary } from './helper.mjs';
 
 async function runtime(t) {
     const program = path.join(temporary(t), 'runtime');
@@ -113,4 +113,27 @@ test('threads that record much from their first moment on lose nothing', async (
     assert.equal(written, 20 + 3 * 2000);
     assert.equal(threads.filter(({ events_written: n, ring_kb: kb }) => n === 2000 && kb === 512).length, 3, JSON.stringify(threads));
     assert.equal(threads.filter(({ events_written: n, ring_kb: kb }) => n === 1 && kb === 8).length, 20);
+});
+
+// As in containers: what a server is called follows from the port on which it listens in its own network namespace, whatever its
+// arguments say. Each is held as seldom as can be.
+test('servers in network namespaces of their own are attached to together, and left', { skip: isRoot ? false : 'needs root, to make network namespaces' }, async (t) => {
+    const folder = temporary(t), trace = path.join(folder, 'trace'), ports = [7101, 7102, 7103, 7104, 7105, await freePort()];
+    const servers = ports.map((port, i) => {
+        const config = path.join(folder, `${port}.conf`), ours = i === 5;
+        fs.writeFileSync(config, `port ${port}\nbind ${ours ? '127.0.0.1' : '0.0.0.0'}\nsave ""\ndir ${folder}\n`); // elsewhere even the loopback device is down
+        return start(t, ...(ours ? ['redis-server', [config]] : ['unshare', ['--net', 'redis-server', config]]));
+    });
+    await Promise.all(servers.map((server) => server.until(/Ready to accept connections/, { stream: 'stdout' })));
+    const attached = start(t, SONDE, ['attach', '--no-kernel', '-o', trace, ...servers.map(({ pid }) => pid)]);
+    await attached.until(/attached to 6 processes/);
+    process.kill(attached.pid, 'SIGINT');
+    const { status, stderr } = await attached.ended;
+    assert.ok(status === 0 || status === 4, stderr);
+    const { processes, losses } = manifestOf(trace);
+    assert.deepEqual(processes.map(({ name }) => name).sort(), ports.map((port) => `redis:${port}`).sort());
+    assert.deepEqual(losses, []);
+    // To load the probe, to hand memory over, to write jumps, and to take them out; more only where a thread did not stop in time.
+    assert.ok(Math.min(...processes.map(({ stops }) => stops.count)) === 4, JSON.stringify(processes.map(({ stops }) => stops)));
+    for (const server of servers) assert.ok(fs.existsSync(`/proc/${server.pid}`), 'it runs on');
 });
