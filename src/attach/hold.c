@@ -371,6 +371,7 @@ uint64_t hold_release(struct hold *hold)
         give_way(&pace, (size_t)(t - hold->threads.at));
     }
     uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
+    stop_watch_closely(false);
     await_late(&late);
     if (hold->since_ns)
         hurry(false);
@@ -392,6 +393,7 @@ static int begin_one(const struct proc *proc, const struct hold_first *first, st
     if (r == 0 && first)
         first->ask(proc, first->context);
     begin(&hold);
+    stop_watch_closely(true);
     if (r == 0)
         r = stop_thread(&hold, hold.pid, ret_status, problem);
     if (r < 0) {

@@ -3,6 +3,7 @@
 #include "attach/stop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -11,7 +12,20 @@
 #include "base/clock.h"
 #include "base/proc.h"
 
-enum { WAKE_MS = 1 /* a look without having been called */ };
+enum {
+    WAKE_MS = 1,     /* a look without having been called */
+    CLOSE_US = 100,  /* looks without sleeping */
+    IN_VAIN_MAX = 3, /* with nothing seen: on a busy machine the thread waits for its turn */
+};
+
+static unsigned close_looks; /* that may still be in vain; 0: none are made */
+
+void stop_watch_closely(bool closely)
+{
+    cpu_set_t cpus;
+    bool several = sched_getaffinity(0, sizeof(cpus), &cpus) < 0 || CPU_COUNT(&cpus) > 1;
+    close_looks = closely && several ? IN_VAIN_MAX : 0;
+}
 
 /* The main thread of a child of ours, which is waited for as a child too. */
 static bool is_own_child(pid_t tid)
@@ -42,6 +56,17 @@ int stop_take(pid_t tid, int *ret_status)
     return 1;
 }
 
+/* As stop_take(). */
+static int look_closely(pid_t tid, uint64_t deadline_ns, int *ret_status)
+{
+    uint64_t end_ns = MIN(clock_monotonic_ns() + CLOSE_US * NS_PER_US, deadline_ns);
+    int r;
+    while ((r = stop_take(tid, ret_status)) == 0 && clock_monotonic_ns() < end_ns)
+        __builtin_ia32_pause();
+    close_looks -= r == 0;
+    return r;
+}
+
 /* A stop is announced with SIGCHLD, which is taken here before anybody else sees it. */
 int stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status)
 {
@@ -52,7 +77,8 @@ int stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status)
     sigprocmask(SIG_BLOCK, &child, &before);
     int result = -ETIMEDOUT;
     do {
-        int r = stop_take(tid, ret_status);
+        int r = close_looks && deadline_ns ? look_closely(tid, deadline_ns, ret_status)
+                                           : stop_take(tid, ret_status);
         if (r != 0)
             result = MIN(r, 0);
         else if (aside_leaves())

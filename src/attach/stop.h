@@ -16,6 +16,11 @@ int stop_take(pid_t tid, int *ret_status);
 #define STOP_AT_ONCE 0
 int stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status);
 
+/* While a single thread is held its stops follow each other within some ten microseconds, and to fall asleep
+ * and be woken takes us as long again. From now on stop_wait() looks for the next one for a moment before it
+ * sleeps, as long as that helps and there is another CPU for the thread. For the process that calls it. */
+void stop_watch_closely(bool closely);
+
 /* Waits until a seized thread stops by our PTRACE_INTERRUPT, or because its process was stopped; signals that
  * come before are passed on. *ret_status (may be NULL): the stop. -ESRCH also when it executes another
  * program. */
