@@ -28,6 +28,7 @@
 enum {
     QUESTIONS_MAX = 20000, /* in one piece of work: a process maps some hundred files */
     LOOK_MS = 20,
+    MEANWHILE_MS = 4, /* the same of what else there is to do */
     /* Reading the symbols of a large program takes seconds on a busy machine. */
     WORK_MAX_MS = 20000,
 };
@@ -50,6 +51,7 @@ struct broker {
     uint64_t ended_cpu_ns; /* of workers that have ended */
     void (*while_waiting)(void *context);
     void *context;
+    uint64_t looked_ns; /* when that was called last; set when a piece of work begins */
 };
 
 /* ---- questions ---- */
@@ -223,22 +225,25 @@ void broker_while_waiting(struct broker *broker, void (*while_waiting)(void *con
     broker->context = context;
 }
 
-/* Waits for a message of a worker. */
-static int await(const struct broker *broker, const struct worker *worker, uint64_t deadline_ns,
+/* Waits for a message of a worker. What else there is to do is done also while one asks and asks. */
+static int await(struct broker *broker, const struct worker *worker, uint64_t deadline_ns,
                  bool (*is_ending)(void))
 {
     for (;;) {
-        if (is_ending && is_ending()) /* also of one that asks and asks */
+        if (is_ending && is_ending())
             return -EINTR;
         struct pollfd wait = {.fd = worker->socket, .events = POLLIN};
-        int r = poll(&wait, 1, LOOK_MS);
-        if (r > 0)
-            return 0;
+        int r = poll(&wait, 1, broker->while_waiting ? MEANWHILE_MS : LOOK_MS);
         if (r < 0 && errno != EINTR)
             return -errno;
-        if (broker->while_waiting)
+        uint64_t now_ns = clock_monotonic_ns();
+        if (broker->while_waiting && now_ns - broker->looked_ns >= MEANWHILE_MS * NS_PER_MS) {
             broker->while_waiting(broker->context);
-        if (clock_monotonic_ns() > deadline_ns)
+            broker->looked_ns = clock_monotonic_ns();
+        }
+        if (r > 0)
+            return 0;
+        if (now_ns > deadline_ns)
             return -ETIMEDOUT;
     }
 }
@@ -264,6 +269,7 @@ static int meet(struct broker *broker, struct worker *worker, bool (*is_ending)(
                 struct problem *problem)
 {
     struct broker_head head;
+    broker->looked_ns = clock_monotonic_ns();
     int r = await(broker, worker, in_ms(WORK_MAX_MS), is_ending);
     if (r == -EINTR)
         return problem_set(problem, r, "no worker was made: interrupted");
@@ -357,6 +363,7 @@ static int serve(struct broker *broker, struct worker *worker, pid_t target, boo
                  void **ret_result, size_t *ret_length, struct problem *problem)
 {
     uint64_t deadline_ns = in_ms(WORK_MAX_MS);
+    broker->looked_ns = clock_monotonic_ns();
     for (unsigned questions = 0; questions < QUESTIONS_MAX; questions++) {
         struct broker_head head;
         int r = await(broker, worker, deadline_ns, is_ending);

@@ -33,8 +33,8 @@ DEFINE_FREEP(struct broker, broker_free)
 int broker_work(struct broker *broker, struct proc *proc, const void *bytes, size_t length,
                 bool (*is_ending)(void), void **ret_result, size_t *ret_length, struct problem *problem);
 
-/* Has a function called again and again, some times a second, while broker_work() waits for a worker; it may
- * not give the broker work. */
+/* Has a function called again and again, every few milliseconds, while broker_work() waits for a worker; it
+ * may not give the broker work. */
 void broker_while_waiting(struct broker *broker, void (*while_waiting)(void *context), void *context);
 
 /* The process is no target any more: it has ended, or executes another program. */

@@ -87,6 +87,16 @@ static void raise_descriptor_limit(struct session *session)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* While a worker reads a program, which may take longer than it takes to fill a ring. */
+static void go_on_meanwhile(void *context)
+{
+    struct session *session = context;
+    session_tell_guests_to_wait(session);
+    array_foreach (&session->programs, p)
+        if (!(*p)->ended_ns && !(*p)->quiet)
+            (void)program_drain(*p, session->writer, &session->fit);
+}
+
 int session_new(const struct session_options *options, struct session **ret_session, struct problem *problem)
 {
     _cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
@@ -124,7 +134,9 @@ int session_new(const struct session_options *options, struct session **ret_sess
     if (r >= 0)
         r = broker_new(&plan_worker, &session->plans, problem);
     if (r >= 0)
-        broker_while_waiting(session->plans, session_tell_guests_to_wait, session);
+        broker_while_waiting(session->plans, go_on_meanwhile, session);
+    if (r >= 0)
+        stall_while_waiting(session->sampler, go_on_meanwhile, session);
     if (r >= 0)
         r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
     if (r >= 0)

@@ -137,8 +137,8 @@ void session_welcome(struct session *session);
 void session_admit(struct session *session, uint64_t now_ns);
 
 /* Tells those who wait for their turn, and whose turn it is, to go on waiting, while a worker (slowly) reads
- * the files of a program. context: the session. */
-void session_tell_guests_to_wait(void *context);
+ * the files of a program. */
+void session_tell_guests_to_wait(struct session *session);
 
 /* Those that have come have no turn any more. */
 void session_dismiss(struct session *session);

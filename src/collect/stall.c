@@ -65,6 +65,11 @@ void stall_forget(struct stall_sampler *sampler, const struct proc *proc)
     broker_forget(sampler->broker, proc);
 }
 
+void stall_while_waiting(struct stall_sampler *sampler, void (*while_waiting)(void *context), void *context)
+{
+    broker_while_waiting(sampler->broker, while_waiting, context);
+}
+
 const struct broker *stall_broker(const struct stall_sampler *sampler)
 {
     return sampler->broker;

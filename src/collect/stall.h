@@ -81,6 +81,9 @@ void stall_report_done(struct stall_report *report);
 /* Forgets a process that ended, or executes another program. */
 void stall_forget(struct stall_sampler *sampler, const struct proc *proc);
 
+/* What else there is to do while a look is taken, as broker_while_waiting(). */
+void stall_while_waiting(struct stall_sampler *sampler, void (*while_waiting)(void *context), void *context);
+
 /* Its workers (broker/broker.h). */
 struct broker;
 const struct broker *stall_broker(const struct stall_sampler *sampler);

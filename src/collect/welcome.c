@@ -401,9 +401,8 @@ static void tell_to_wait(struct guest *guest, uint64_t now_ns)
     (void)send(guest->socket, &wait, sizeof(wait), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void session_tell_guests_to_wait(void *context)
+void session_tell_guests_to_wait(struct session *session)
 {
-    struct session *session = context;
     if (!session->admitted)
         return;
     session_welcome(session); /* who comes now waits, too */

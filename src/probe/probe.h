@@ -275,6 +275,20 @@ static inline void *record_begin(struct probe_thread *self, uint32_t payload, ui
     return probe_stale(self) ? NULL : record_room(self, payload, ret_end);
 }
 
+/* Of what one callback or command contains there may be tens of thousands of records, more than sonde can
+ * read meanwhile. The last eighth of a large ring is not for those: whatever contains them, and the answer
+ * that ends a request, are recorded behind them, and must not be what is lost. True (and counted): this is
+ * such a record (contained), and there is no room for it. */
+static inline bool record_left_out(struct sonde_thread *t, bool contained)
+{
+    if (LIKELY(!contained || !t->large))
+        return false;
+    if (LIKELY(t->head - __atomic_load_n(&t->tail, __ATOMIC_RELAXED) < t->ring_mask - t->ring_mask / 8))
+        return false;
+    t->lost_full++;
+    return true;
+}
+
 static inline void record_commit(struct probe_thread *self, uint64_t end)
 {
     struct sonde_thread *t = &self->shared;

@@ -4,7 +4,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import path from 'node:path';
-import { SHOP, SONDE, finish, isRoot, kill, manifestOf, reportOf, root, smallDisk, sonde, temporary } from './helper.mjs';
+import { SHOP, SONDE, finish, isRoot, kill, manifestOf, outline, reportOf, root, smallDisk, sonde, temporary } from './helper.mjs';
 
 const HELLO = path.join(root, 'tests', 'system', 'programs', 'hello.js');
 
@@ -37,6 +37,31 @@ test('a ring that overflows because sonde stands still', async (t) => {
     assert.ok(full.length && full.every((loss) => loss.count > 0), JSON.stringify(full));
     const report = await reportOf(t, folder, [4]);
     assert.ok(report.losses.some((loss) => loss.reason === 'ring-full' && loss.count > 0), JSON.stringify(report.losses));
+});
+
+// Tens of thousands of synchronous calls in one callback, or of commands in one script: what is lost is some of them, never whose
+// they are, how that ended, or what comes behind them.
+test('a callback with more calls than a ring takes', async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const run = sonde(t, 'run', '-o', folder, '--', process.execPath, path.join(root, 'tests', 'system', 'programs', 'many-calls.js'));
+    const [, port] = await run.until(/listening on (\d+)/, { stream: 'stdout' });
+    const agent = new http.Agent({ keepAlive: true });
+    t.after(() => agent.destroy());
+    await get(port, '/few', agent);
+    kill(run.pid, 'SIGSTOP');
+    t.after(() => kill(run.pid, 'SIGCONT'));
+    for (const target of ['/many', '/few', '/many', '/few']) assert.equal(await get(port, target, agent), 200);
+    kill(run.pid, 'SIGCONT');
+    await get(port, '/end', false);
+    const { status } = await run.ended;
+    assert.equal(status, 4);
+    const { requests } = JSON.parse((await finish(t, SONDE, ['spans', '--json', '--slowest', '100', folder])).stdout);
+    const many = requests.filter((request) => request.path === '/many');
+    assert.deepEqual(many.map((request) => [request.status, request.state]), [[200, 'finished'], [200, 'finished']]);
+    assert.ok(many.some(({ spans }) => spans.some((span) => span.kind === 'sync')), 'some of the calls are there');
+    assert.equal(requests.filter((request) => request.path === '/few' && request.status === 200).length, 3, 'what came behind them is there');
+    const report = await reportOf(t, folder, [4]);
+    assert.ok(!report.findings.some((finding) => finding.kind === 'unexplained-wait'), outline(report));
 });
 
 test('a full disk', { skip: !isRoot && 'needs root, to mount a small tmpfs' }, async (t) => {

@@ -335,6 +335,10 @@ static void others_are_served_while_a_worker_works(void **state)
     assert_int_equal(broker_work(broker, held(target), "e", 1, after_some_looks, &result, &length, NULL),
                      -EINTR);
     assert_int_equal(looks, 3);
+    looks = 0; /* also while it asks and asks */
+    assert_int_equal(broker_work(broker, held(target), "q", 1, after_some_looks, &result, &length, NULL),
+                     -EINTR);
+    assert_int_equal(looks, 3);
     end(target);
     broker_free(broker);
 }

@@ -214,8 +214,9 @@ HOOK(void, uv_iou_submit, void *ring)
             return;                                                                                      \
         /* The loop learns of the completion only after this function, so the request is still there. */ \
         int64_t result = fs ? READ(int64_t, fs, UV_FS_RESULT) : 0;                                       \
-        RECORD_OWN(self, uv_run, start, ticks(), .request = (uintptr_t)work, .result = result,           \
-                   .kind = kind);                                                                        \
+        if (!record_left_out(&self->shared, depth))                                                      \
+            RECORD_OWN(self, uv_run, start, ticks(), .request = (uintptr_t)work, .result = result,       \
+                       .kind = kind);                                                                    \
     }
 WORK_HOOK(uv_fs_work, uv_fs_work)
 WORK_HOOK(uv_queue_work, uv_queue_work)

@@ -234,6 +234,8 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
     uint64_t end = ticks();
     if (LIKELY(nesting == 0))
         self->command_end_tsc = end;
+    else if (record_left_out(&self->shared, true))
+        return;
     RECORD_OWN(self, redis_command, start, end, .client_id = id, .sequence = sequence, .bytes = bytes,
                .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
 }
