@@ -204,12 +204,14 @@ size_t command_replies(const struct analysis *a, const struct thread *thread, co
     return going_on ? going_on : sent;
 }
 
-/* The call that these bytes are the rest of the answer to, though it ended with the first of them; NULL: they
- * are none. */
+/* The call that these bytes are the rest of the answer to, though it ended with the first of them, where they
+ * answer none that was sent since; NULL: they are none. Of a server that is not traced they can be nothing
+ * else. */
 static struct vspan *rest_of(const struct analysis *a, const struct connection *c)
 {
-    bool more = c->ended.kind == VSPAN_command && c->rest_ns > MAX(c->ended.ready_ns, c->ended.work_end_ns);
-    return more ? call_span(a, &c->ended) : NULL;
+    bool more =
+        server_tells(c) ? c->rest_ns > MAX(c->ended.ready_ns, c->ended.work_end_ns) : !c->takes_messages;
+    return more && c->ended.kind == VSPAN_command ? call_span(a, &c->ended) : NULL;
 }
 
 struct context command_input(struct analysis *a, struct thread *thread, struct connection *c,

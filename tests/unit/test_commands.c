@@ -40,6 +40,24 @@ static void the_first_has_the_name_that_is_told(void **state)
     feed_done(&feed);
 }
 
+/* An answer that comes in parts: a server that is not traced says nothing of them, and the command lasts
+ * until the last one. */
+static void an_answer_in_parts_lasts_until_the_last(void **state)
+{
+    struct feed feed;
+    request_that_writes(
+        &feed,
+        &(struct record_stream_write){
+            .fd = 7, .generation = 1, .bytes = 60, .messages = 1, .first_message = 1, .operation = SELECT});
+    FEED(&feed, stream_io, API, API, MS(40), US(100), .fd = 7, .generation = 1, .events = 1);
+    FEED(&feed, stream_io, API, API, MS(90), US(100), .fd = 7, .generation = 1, .events = 1);
+    feed_finish(&feed);
+    const struct vspan *span = feed_span(feed_kept(&feed, "/a"), VSPAN_command);
+    assert_int_equal(span->start_ns, MS(1) + US(5));
+    assert_int_equal(span->end_ns, MS(90) - US(100));
+    feed_done(&feed);
+}
+
 /* No command is shorter than the wire's shortest: more of them in so few bytes is damage. */
 static void more_than_the_bytes_hold_are_none(void **state)
 {
@@ -86,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_has_the_name_that_is_told),
+        cmocka_unit_test(an_answer_in_parts_lasts_until_the_last),
         cmocka_unit_test(more_than_the_bytes_hold_are_none),
         cmocka_unit_test(an_unknown_wire_is_an_exchange),
         cmocka_unit_test(every_wire_has_one_protocol),
