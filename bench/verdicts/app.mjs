@@ -132,9 +132,9 @@ export class App {
         return ["'use strict';", "const fs = require('fs');", "const { PerformanceObserver } = require('perf_hooks');", 'const lines = [];', 'let gcMs = 0, sinceMs = Infinity;', '// Collections since there are requests.',
             'const serving = () => (sinceMs = performance.now());',
             "new PerformanceObserver((list) => list.getEntries().forEach((entry) => (gcMs += entry.startTime > sinceMs ? entry.duration : 0))).observe({ entryTypes: ['gc'] });",
-            '// With the processor time of it, which tells of what ran from clock() to note() without anything in between.', 'let before = null;',
-            'const clock = () => ((before = process.cpuUsage()), process.hrtime.bigint());',
-            'const note = (what, since, until = process.hrtime.bigint()) => {', '    const { user, system } = before ? process.cpuUsage(before) : { user: 0, system: 0 };', '    lines.push([what, Number(since), Number(until), (user + system) * 1000]);', '    before = null;', '};',
+            '// With the processor time of it, which tells of what ran from clock() to note() without anything in between.', 'let before = null, began = 0n;',
+            'const clock = () => ((before = process.cpuUsage()), (began = process.hrtime.bigint()));',
+            'const note = (what, since, until = process.hrtime.bigint()) => {', '    const { user, system } = since === began ? process.cpuUsage(before) : { user: 0, system: 0 };', '    lines.push([what, Number(since), Number(until), (user + system) * 1000]);', '};',
             `const save = () => fs.writeFileSync(process.env.${this.bookVariable}, JSON.stringify({ lines, gcMs }));`, 'module.exports = { clock, note, save, serving };', ''].join('\n');
     }
 

@@ -148,7 +148,7 @@ const CALLS = [
     { what: 'gzipSync', module: 'zlib', body: "    return used.gzipSync(Buffer.from('some text to pack '.repeat(n * 100)), { level: 9 }).length;", first: 300, grow: more(1.3), small: 1 },
     { what: 'brotliCompressSync', module: 'zlib', body: "    return used.brotliCompressSync(Buffer.from('text to pack ' + n.toString(36).repeat(n * 10))).length;", first: 100, grow: more(1.3), small: 1 },
     { what: 'execFileSync', module: 'child_process', body: "    return used.execFileSync('/bin/sleep', [String(n / 1000)]).length;", exact: true, small: 1 },
-    { what: 'readFileSync', module: 'fs', body: '    let size = 0;\n    for (let i = 0; i < n; i++) size += used.readFileSync(__filename).length;\n    return size;', first: 500, grow: more(1.3), small: 1, file: true },
+    { what: 'readFileSync', module: 'fs', body: "    let size = 0;\n    for (let i = 0; i < n; i++) size += used.readFileSync(stored).length;\n    return size;", first: 500, grow: more(1.3), small: 1, stored: true },
     { what: 'createHash', module: 'crypto', body: "    return used.createHash('sha512').update(Buffer.alloc(n * 100000, 7)).digest('hex').length;", first: 100, grow: more(1.3), small: 1 },
 ];
 export const SYNC_CALLS = CALLS.map((c) => c.what);
@@ -158,7 +158,9 @@ export function syncCall(app, { strengthMs, healthy, what }) {
     app.require(file, 'used', kind.module);
     const lines = [`function ${name}(n) {`, ...kind.body.split('\n'), '}'];
     app.addFunction(file, name, lines);
-    const core = evaluate(name, lines.map((line) => line.replace('__filename', `'${import.meta.filename}'`)), { used: load(kind.module) });
+    // The same file as here, or it would take another time.
+    if (kind.stored) app.files.get(file).functions.push({ name: '-', lines: ["const stored = require.resolve('express');"] });
+    const core = evaluate(name, lines, { used: load(kind.module), stored: load.resolve('express') });
     const n = healthy ? kind.small : kind.exact ? Math.round(strengthMs) : calibrate(core, strengthMs, kind.first, kind.grow);
     const route = plantSync(app, { file, core: name, mark });
     // A process that is started is no small thing: none of it in the healthy twin.
