@@ -423,6 +423,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
     return 0;
 }
 
+#include "bpf/locks.h"
+
 /* ---- lifecycle ---- */
 
 static __always_inline void send_note(u32 kind, u32 pid, u64 value)

@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/confine.h"
 #include "cli/profile_event.h"
+#include "cli/profile_locks.h"
 #include "cli/profile_options.h"
 #include "cli/profile_report.h"
 #include "cli/profile_sampling.h"
@@ -218,6 +219,10 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
                 clock_format_duration(c->idle_ns, left_out, sizeof(left_out)),
                 (unsigned long long)c->idle_waits);
     }
+    if (c->locks_left_out)
+        fprintf(stderr,
+                "sonde: left out: %llu waits for more locks, places and threads than are told apart\n",
+                (unsigned long long)c->locks_left_out);
     if (c->missed)
         fprintf(stderr,
                 "sonde: the kernel skipped the sampler's programs %llu times while they ran already\n",
@@ -343,6 +348,8 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
     if ((format == FORMAT_PPROF || o->push) && business_label(profile, &o->rules) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     bool listed = !o->output && !o->format && !o->json && !o->push, waits = listed && !o->sampler.on_cpu;
+    if (facts.locks && listed)
+        return profile_locks_print(facts.locks, profile, o->top);
     if (waits) { /* the innermost functions are the kernel's, and alike: who called them comes first */
         print_business(stdout, profile, &o->rules, o->top);
         putchar('\n');
@@ -400,7 +407,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                                                             .inlined = true,
                                                                             .by_process = true,
                                                                             .on_cpu = true,
-                                                                            .off_cpu_min_ns = NS_PER_MS},
+                                                                            .off_cpu_min_ns = UINT64_MAX},
                                                                 .top = 30};
     uint64_t start = clock_monotonic_ns();
     const char *unit = "nanoseconds";
@@ -418,6 +425,9 @@ static int run_profile(const struct command *self, int argc, char **argv)
                          o.format ? o.format : o.output);
     if (!o.output && (format == FORMAT_PPROF || format == FORMAT_OTLP) && isatty(1))
         return cli_usage(self, "%s is no text for a terminal: name a file with -o", o.format);
+    if (o.sampler.locks && format == FORMAT_FIREFOX)
+        return cli_usage(self,
+                         "the Firefox Profiler shows samples in time, of which --event lock keeps none");
     if (o.by_service && format == FORMAT_FIREFOX)
         return cli_usage(self, "the Firefox Profiler shows processes one by one: not with --by-service");
     _cleanup_(profile_freep) struct profile *profile = NULL;
@@ -437,7 +447,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     if (says_how_certain && !o.merge && profile_windows_begin(profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
-    o.sampler.source = format != FORMAT_FOLDED || o.json;
+    o.sampler.source = format != FORMAT_FOLDED || o.json || (o.sampler.locks && !o.output && !o.format);
     pid_t child = 0;
     if (o.output && (r = file_replaceable(o.output)) < 0) {
         problem_set(&problem, r, "%s: %s", o.output, strerror(-r));
@@ -494,7 +504,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return cli_fail(r == -EPERM || r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     }
     struct sampler_counts counts;
-    struct profile_facts facts = {.counts = &counts};
+    struct profile_facts facts = {.counts = &counts, .locks = sampler_locks(sampler)};
     sampler_counts(sampler, &counts);
     if (sampling.rate.options)
         facts.rate = &sampling.rate;
@@ -526,6 +536,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
                        sampling.kept.windows, o.store, sampling.kept.failed);
         return sampling.kept.failed ? EXIT_FAILED : counts.lost ? EXIT_LOST : EXIT_DONE;
     }
+    if (facts.locks)
+        locks_into_profile(facts.locks);
+    if (facts.locks && !o.quiet)
+        profile_locks_print_hidden(facts.locks, profile);
     if (profile->nodes.count == 1)
         profile_event_explain_nothing(o.event, &o.sampler, &counts);
     if (!o.quiet && !o.json && !o.output && !o.format)
@@ -565,6 +579,7 @@ const struct command command_profile = {
                 "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
                 "  sonde profile --process nginx -d 10\n"
                 "  sonde profile --event off-cpu --wakers -d 10 4711\n"
+                "  sonde profile --event lock -d 10 4711\n"
                 "  sonde profile --trace /tmp/trace -d 10 4711\n"
                 "  sonde profile --error 5%@1% -d 600 --process java\n"
                 "  sonde profile --all --store /var/lib/sonde/profiles\n"

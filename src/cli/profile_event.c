@@ -31,6 +31,10 @@ static const struct {
      "no wait of what was watched ended in this time that was as long as --off-cpu-min. `--event cpu` shows "
      "what "
      "runs; a longer --duration sees waits that have not ended yet"},
+    {"lock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds",
+     "what was watched waited for no lock in this time. A wait that began before is not seen: `--event "
+     "off-cpu` and "
+     "`sonde stack` show where threads are"},
     {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, "count",
      "what was watched had no page fault in this time: all memory that it used was there"},
     {"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, "count",
@@ -48,7 +52,8 @@ static const struct {
 bool profile_event_set(const char *name, struct sampler_options *o, const char **ret_unit)
 {
     unsigned long long config;
-    o->on_cpu = strcmp(name, "off-cpu") != 0;
+    o->locks = strcmp(name, "lock") == 0;
+    o->on_cpu = strcmp(name, "off-cpu") != 0 && !o->locks;
     o->off_cpu |= strcmp(name, "off-cpu") == 0 || strcmp(name, "wall") == 0;
     if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the CPU */
         o->event_type = PERF_TYPE_RAW;

@@ -154,10 +154,11 @@ static const struct option_row ROWS[] = {
     {"process", 'p', "NAME", "processes that run a program or script of this name, with their children",
      OPTION_CALL, .take = take_process},
     {"event", 'e', "EVENT",
-     "cpu, wall, off-cpu, page-faults, context-switches, cycles, instructions, rNNN ...", OPTION_TEXT,
-     .at = AT(event)},
-    {"off-cpu-min", .value = "MS", .text = "leave out shorter waits (1)", .type = OPTION_CALL,
-     .take = take_off_cpu_min},
+     "cpu, wall, off-cpu, lock (who waits for which lock, and who holds it), page-faults, context-switches, "
+     "cycles, instructions, rNNN ...",
+     OPTION_TEXT, .at = AT(event)},
+    {"off-cpu-min", .value = "MS", .text = "leave out shorter waits (1; 0 with --event lock)",
+     .type = OPTION_CALL, .take = take_off_cpu_min},
     {"wakers", .text = "let the innermost frame of a wait name who ended it: a thread, a timer, an interrupt",
      .type = OPTION_FLAG, .at = AT(sampler.wakers)},
     {"idle", .text = "include idle waits: those of event loops and workers without work, left out otherwise",
@@ -293,10 +294,16 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
     o->sampler.by_thread |= o->prune > 0;
     if (!profile_event_set(o->event, &o->sampler, ret_unit))
         return cli_usage(self, "'%s' is not an event", o->event);
+    if (o->sampler.off_cpu_min_ns == UINT64_MAX)
+        o->sampler.off_cpu_min_ns = o->sampler.locks ? 0 : NS_PER_MS;
+    if (o->sampler.locks && (o->store || o->tune > 0 || o->prune > 0 || o->target.error > 0 || o->merge))
+        return cli_usage(
+            self, "--event lock counts every wait, in one go: not with --store, --tune, --prune, --error "
+                  "or --merge");
     if (o->sampler.wakers && !o->sampler.off_cpu)
         return cli_usage(self, "--wakers says who ended waits: with --event off-cpu or wall");
-    if (o->sampler.idle && !o->sampler.off_cpu)
-        return cli_usage(self, "--idle is about waits: with --event off-cpu or wall");
+    if (o->sampler.idle && !o->sampler.off_cpu && !o->sampler.locks)
+        return cli_usage(self, "--idle is about waits: with --event off-cpu, wall or lock");
     if (o->trace && (o->merge || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
     if (o->window_s > 0)

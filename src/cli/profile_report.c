@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/profile_locks.h"
 #include "cli/profile_steer.h"
 #include "finding/report.h"
 #include "http/client.h"
@@ -99,9 +100,10 @@ static void explain_hot(struct finding *f, const struct profile *p, const struct
                     ? where
                     : finding_say(f, "%s With %llu samples its share may be anything from %.0f to %.0f %%.",
                                   where, (unsigned long long)samples, 100 * s->low, 100 * s->high);
-    f->remedy = profile_has_waits(p) ? "Look at who ends its waits: sonde profile --event off-cpu --wakers."
-                : calls              ? "Call it less often, or keep what it returned."
-                                     : "Look at its lines: sonde profile --lines.";
+    f->remedy = strcmp(p->event, "lock") == 0 ? "Hold the lock for less time, or divide what it protects."
+                : profile_has_waits(p) ? "Look at who ends its waits: sonde profile --event off-cpu --wakers."
+                : calls                ? "Call it less often, or keep what it returned."
+                                       : "Look at its lines: sonde profile --lines.";
 }
 
 static int add_hot(struct report *report, const struct profile *p, const struct business_function *b,
@@ -112,7 +114,7 @@ static int add_hot(struct report *report, const struct profile *p, const struct 
     if (!f)
         return -ENOMEM;
     weight_words(p, b->total, total, sizeof(total));
-    bool waits = strcmp(p->event, "off-cpu") == 0;
+    bool waits = strcmp(p->event, "off-cpu") == 0 || strcmp(p->event, "lock") == 0;
     f->title = finding_say(f, waits ? "%s waits: %.1f %% of all waits (%s %s)" : "%s takes %.1f %% (%s %s)",
                            frame_name(p, b->frame), 100 * s->share, total, p->event);
     explain_hot(f, p, b, s, samples);
@@ -292,6 +294,8 @@ static int fill(struct report *report, const struct profile *p, const struct bus
                               truncated_json(p, totals));
     if (counts)
         json_object_set_new(json_object_get(report->extra, "profile"), "quality", quality_json(counts));
+    if (facts->locks && r == 0)
+        r = profile_locks_add_json(facts->locks, p, top, json_object_get(report->extra, "profile"));
     profile_steer_add_json(json_object_get(report->extra, "profile"), facts);
     free(totals);
     return r;

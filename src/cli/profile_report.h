@@ -11,6 +11,7 @@
 #include "steer/prune.h"
 
 struct rate_summary;
+struct locks;
 
 /* What is known of how a profile came to be; each NULL when there is nothing. */
 struct profile_facts {
@@ -18,6 +19,7 @@ struct profile_facts {
     const struct prune_result *pruned;
     const struct rate_summary *rate;        /* when it followed the load */
     const struct certainty_reached *target; /* of --error */
+    const struct locks *locks;              /* of --event lock */
 };
 
 /* Prints the document: findings (hot-function, outlier-instance), the top functions, what is known

@@ -45,7 +45,7 @@ static int poll(struct run *run, int timeout_ms)
     const struct profile_options *o = run->sampling->options;
     struct profile *into = run->window ? run->window : run->sampling->profile;
     int r = sampler_poll(run->sampling->sampler, timeout_ms, o->sampler.on_cpu ? into : NULL,
-                         o->sampler.off_cpu ? into : NULL);
+                         o->sampler.off_cpu || o->sampler.locks ? into : NULL);
     return r < 0 ? problem_set(run->problem, r, "sampling failed: %s", strerror(-r)) : r;
 }
 
@@ -267,6 +267,9 @@ static int sample(struct run *run, uint64_t end_ns)
     sampler_stop(run->sampling->sampler);
     while (r >= 0 && (r = poll(run, 0)) > 0)
         ;
+    if (run->sampling->options->sampler
+            .locks) /* while the threads that hold them can be asked for their names */
+        (void)sampler_locks(run->sampling->sampler);
     if (r >= 0 && run->window)
         r = end_window(run, clock_monotonic_ns());
     if (r >= 0 && run->pool && pool_finish(run->pool, run->sampling->profile) < 0)

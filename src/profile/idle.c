@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "profile/frame_name.h"
 #include "profile/profile.h"
 
 enum role {
@@ -155,39 +156,19 @@ static const struct row USER[] = {
     {"pg_sleep", NULL, ROLE_REAL},
 };
 
-/* How long the name is without what symbols append; those of Java and C++ have dots and colons inside. */
-static size_t plain_length(const char *name)
-{
-    static const char *const ENDS[] = {"@", ".abi0", ".part.", ".constprop.", ".isra.", ".cold"};
-    size_t length = strlen(name);
-    for (size_t i = 0; i < ARRAY_SIZE(ENDS); i++) {
-        const char *end = strstr(name, ENDS[i]);
-        if (end && end > name)
-            length = MIN(length, (size_t)(end - name));
-    }
-    return length;
-}
-
-static bool in_c_library(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *module = slash ? slash + 1 : path;
-    return strncmp(module, "libc.", 5) == 0 || strncmp(module, "libc-", 5) == 0 ||
-           strncmp(module, "libpthread", 10) == 0 || strncmp(module, "ld-musl", 7) == 0;
-}
-
 static enum role role_of(const struct profile *p, const struct profile_frame *f)
 {
     const char *name = profile_text(p, f->name), *module = profile_text(p, f->module),
                *file = profile_text(p, f->file);
     bool kernel = f->kind == FRAME_KERNEL;
     const struct row *rows = kernel ? KERNEL : USER;
-    size_t length = plain_length(name), count = kernel ? ARRAY_SIZE(KERNEL) : ARRAY_SIZE(USER);
+    size_t length = frame_plain_length(name), count = kernel ? ARRAY_SIZE(KERNEL) : ARRAY_SIZE(USER);
     for (size_t i = 0; i < count; i++)
         if (strncmp(rows[i].name, name, length) == 0 && !rows[i].name[length] &&
             (!rows[i].module || strstr(module, rows[i].module) || strstr(file, rows[i].module)))
             return rows[i].role;
     /* Frames without a name say nothing for or against. */
-    if (kernel || f->kind == FRAME_RUNTIME || in_c_library(module) || strstr(name, "+0x"))
+    if (kernel || f->kind == FRAME_RUNTIME || frame_in_c_library(module) || strstr(name, "+0x"))
         return ROLE_MEANS;
     return ROLE_OTHER;
 }

@@ -267,7 +267,7 @@ uint64_t *profile_totals(const struct profile *p)
 
 bool profile_has_waits(const struct profile *p)
 {
-    return strcmp(p->event, "off-cpu") == 0 || strcmp(p->event, "wall") == 0;
+    return strcmp(p->event, "off-cpu") == 0 || strcmp(p->event, "wall") == 0 || strcmp(p->event, "lock") == 0;
 }
 
 bool profile_begins_interrupt(const struct profile *p, uint32_t frame)

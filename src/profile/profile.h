@@ -133,7 +133,8 @@ uint64_t profile_rare(const struct profile *profile, const uint64_t *totals);
 /* The weight at or below each node, in node order; owned by the caller, NULL when memory ran out. */
 uint64_t *profile_totals(const struct profile *profile);
 
-/* Whether waits are among what its weights are ("off-cpu", "wall"): each is known, none is a sample. */
+/* Whether waits are among what its weights are ("off-cpu", "wall", "lock"): each is known, none is a sample.
+ */
 bool profile_has_waits(const struct profile *profile);
 
 /* Whether what the kernel's function calls is done for an interrupt, whose time is nobody's that it lands on.

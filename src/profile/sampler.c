@@ -56,13 +56,13 @@ static void process_frame_text(char *text, size_t size, const struct process *pr
 }
 
 /* What outliers are judged by, once for each process and thread. */
-static void note_instance(struct sampler *s, struct profile *profile, uint32_t node,
+static void note_instance(struct sampler *s, struct profile *profile, uint32_t frame,
                           const struct sampler_sample *sample, uint32_t tid)
 {
     struct sideband_process seen;
     if (!profile->windows)
         return;
-    struct profile_instance *instance = profile_windows_instance(profile, profile->nodes.at[node].frame);
+    struct profile_instance *instance = profile_windows_instance(profile, frame);
     if (!instance || instance->known)
         return;
     instance_read((pid_t)sample->pid, (pid_t)tid, instance);
@@ -84,22 +84,27 @@ static void note_end(struct sampler *s, struct profile *profile, const struct sa
         instance->until_ns = sample->time_ns;
 }
 
-static uint32_t group_frames(struct sampler *s, struct profile *profile, const struct process *process,
-                             const struct sampler_sample *sample)
+size_t sampler_groups(struct sampler *s, struct profile *profile, const struct process *process,
+                      const struct sampler_sample *sample, enum sampler_end end,
+                      uint32_t ret_frames[SAMPLER_GROUPS])
 {
-    char text[64];
-    uint32_t node = 0;
+    char text[96];
+    size_t count = 0;
     if (s->options.by_process) {
         process_frame_text(text, sizeof(text), process, sample);
-        node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_GROUP));
-        note_instance(s, profile, node, sample, 0);
+        ret_frames[count] = profile_named_frame(profile, text, FRAME_GROUP);
+        note_instance(s, profile, ret_frames[count++], sample, 0);
     }
     if (s->options.by_thread) {
         snprintf(text, sizeof(text), "thread %.16s (%u)", sample->name, sample->tid);
-        node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_GROUP));
-        note_instance(s, profile, node, sample, sample->tid);
+        ret_frames[count] = profile_named_frame(profile, text, FRAME_GROUP);
+        note_instance(s, profile, ret_frames[count++], sample, sample->tid);
     }
-    return node;
+    if (*ENDS[end]) {
+        snprintf(text, sizeof(text), "[truncated: %s]", ENDS[end]);
+        ret_frames[count++] = profile_named_frame(profile, text, FRAME_TRUNCATED);
+    }
+    return count;
 }
 
 /* Which unwinders served a thread shows in the kinds of its frames. */
@@ -173,39 +178,21 @@ static size_t all_frames(struct sampler *s, struct profile *profile, const struc
     return count + s->stack->count;
 }
 
-static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
-                      const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end,
-                      const struct sampler_waker *waker)
+enum sampler_end sampler_end_of(struct sampler *s, const struct sampler_sample *sample, enum sampler_end end)
 {
-    char text[96];
-    bool user = sample->user_words > 0 || end == END_GONE;
     if (s->stack->end != END_COMPLETE && end != END_NO_MODULE)
         end = s->stack->end;
     if (end >= END_REASONS)
         end = END_NO_ROW;
-    if (!user) {
-        end = END_COMPLETE;
-        s->stack->runtime = FRAME_KERNEL;
-    }
-    uint32_t frames[SAMPLER_KERNEL + ARRAY_SIZE(s->stack->frames)];
-    size_t count = all_frames(s, profile, sample, kernel, frames);
-    bool idle = sample->kind == SAMPLE_OFF && !s->options.idle && idle_wait(&s->idle, profile, frames, count);
-    uint64_t left_out = idle ? sample->weight - waits_ready(sample) : 0;
-    s->idle_waits += idle;
-    s->idle_ns += left_out;
-    if (idle && left_out == sample->weight)
-        return;
-    uint32_t node = group_frames(s, profile, process, sample);
-    if (*ENDS[end]) {
-        snprintf(text, sizeof(text), "[truncated: %s]", ENDS[end]);
-        node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_TRUNCATED));
-    }
-    while (count-- > 0)
-        node = profile_child(profile, node, frames[count]);
-    if (sample->kind == SAMPLE_OFF)
-        waits_count(profile, sample, node, idle, waker, s->options.wakers ? s->kernel : NULL);
-    else
-        waits_count_at(profile, sample, node, 1, sample->weight);
+    if (sample->user_words > 0 || end == END_GONE)
+        return end;
+    s->stack->runtime = FRAME_KERNEL;
+    return END_COMPLETE;
+}
+
+void sampler_count_stack(struct sampler *s, const struct profile *profile,
+                         const struct sampler_sample *sample, enum sampler_end end)
+{
     if (s->options.threads)
         note_thread(s, profile, sample, end == END_COMPLETE);
     if (!s->first_ns)
@@ -218,21 +205,44 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     s->polled++;
 }
 
-/* waker: NULL when it is not known who ended the wait. */
-static void on_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
-                     const struct sampler_waker *waker)
+static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
+                      const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end,
+                      const struct sampler_waker *waker)
 {
-    struct profile *profile = sample->kind == SAMPLE_OFF ? s->off : s->on;
+    uint32_t frames[SAMPLER_KERNEL + ARRAY_SIZE(s->stack->frames)], groups[SAMPLER_GROUPS], node = 0;
+    end = sampler_end_of(s, sample, end);
+    size_t count = all_frames(s, profile, sample, kernel, frames);
+    bool idle = sample->kind == SAMPLE_OFF && !s->options.idle && idle_wait(&s->idle, profile, frames, count);
+    uint64_t left_out = idle ? sample->weight - waits_ready(sample) : 0;
+    s->idle_waits += idle;
+    s->idle_ns += left_out;
+    if (idle && left_out == sample->weight)
+        return;
+    size_t group_count = sampler_groups(s, profile, process, sample, end, groups);
+    for (size_t i = 0; i < group_count; i++)
+        node = profile_child(profile, node, groups[i]);
+    while (count-- > 0)
+        node = profile_child(profile, node, frames[count]);
+    if (sample->kind == SAMPLE_OFF)
+        waits_count(profile, sample, node, idle, waker, s->options.wakers ? s->kernel : NULL);
+    else
+        waits_count_at(profile, sample, node, 1, sample->weight);
+    sampler_count_stack(s, profile, sample, end);
+}
+
+bool sampler_name(struct sampler *s, struct profile *profile, const struct sampler_sample *sample,
+                  const uint64_t *words, struct process **ret_process)
+{
     pid_t pid = (pid_t)sample->pid;
     struct process *process = NULL;
     if (sample->end != END_KERNEL) {
         process = sampler_process_of(s, pid, sample->time_ns);
     } else if (s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, pid)) {
         sampler_ignore(s, pid);
-        return;
+        return false;
     }
     if (!profile || (s->options.cgroup && !process && sample->end != END_KERNEL))
-        return;
+        return false;
     s->stack->count = 0;
     s->stack->runtime = FRAME_NATIVE;
     s->stack->end = END_COMPLETE;
@@ -244,7 +254,18 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
     } else if (sample->user_words) {
         s->stack->end = END_GONE;
     }
-    add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end, waker);
+    *ret_process = process;
+    return true;
+}
+
+/* waker: NULL when it is not known who ended the wait. */
+static void on_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
+                     const struct sampler_waker *waker)
+{
+    struct profile *profile = sample->kind == SAMPLE_OFF ? s->off : s->on;
+    struct process *process;
+    if (sampler_name(s, profile, sample, words, &process))
+        add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end, waker);
 }
 
 /* A process that the kernel's half does not know: this sample is walked here. */
@@ -313,6 +334,11 @@ int sampler_on_event(void *context, void *data, size_t size)
     case SAMPLE_COPY:
         if (sample->user_words >= 3 && (uint64_t)sample->user_words + sample->kernel_words <= count)
             on_copy(s, sample, words);
+        break;
+    case SAMPLE_LOCK:
+    case SAMPLE_LOCK_WAKER:
+    case SAMPLE_LOCK_END:
+        sampler_on_lock(s, sample, words, count);
         break;
     case SAMPLE_EXEC:
     case SAMPLE_EXIT:
@@ -443,6 +469,7 @@ void sampler_close(struct sampler *s)
     map_done(&s->thread_ids);
     array_done(&s->threads);
     idle_done(&s->idle);
+    locks_free(s->locks);
     free(s->family);
     free(s->description);
     free(s->stack);
@@ -495,6 +522,12 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.stacks = s->named;
     c.idle_waits = s->idle_waits;
     c.idle_ns = s->idle_ns;
+    if (s->locks) {
+        struct locks_counts locks = locks_counts(s->locks);
+        c.idle_waits += locks.idle_waits;
+        c.idle_ns += locks.idle_ns;
+        c.locks_left_out = locks.crowded;
+    }
     c.complete = s->complete;
     memcpy(c.runtime_stacks, s->runtime_named, sizeof(c.runtime_stacks));
     memcpy(c.runtime_complete, s->runtime_complete, sizeof(c.runtime_complete));
@@ -508,10 +541,14 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.folded = s->folded;
     c.too_large = native_files_too_large(s->files);
     add_program_time(s->bpf->progs.on_tick, &c);
-    if (s->options.off_cpu)
+    if (s->options.off_cpu) {
         add_program_time(s->bpf->progs.on_switch, &c);
-    if (s->options.off_cpu)
         add_program_time(s->bpf->progs.on_waking, &c);
+    }
+    if (s->options.locks) {
+        add_program_time(s->bpf->progs.on_lock_switch, &c);
+        add_program_time(s->bpf->progs.on_lock_waking, &c);
+    }
     c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;
 }

@@ -24,6 +24,7 @@ struct sampler_options {
     uint64_t event_config; /* PERF_COUNT_SW_CPU_CLOCK */
     uint64_t event_period; /* 0: by frequency */
     bool on_cpu, off_cpu;
+    bool locks; /* waits for locks alone: neither of the two (locks.h) */
     uint64_t off_cpu_min_ns;
     bool wakers;      /* the innermost frame of a wait says who ended it */
     bool idle;        /* idle waits are kept, too (idle.h) */
@@ -42,6 +43,7 @@ struct sampler_counts {
     uint64_t ends[END_REASONS];   /* of stacks, as named, by enum sampler_end */
     uint64_t first_ns;            /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
     uint64_t idle_waits, idle_ns; /* that were left out */
+    uint64_t locks_left_out;      /* waits for more locks, places and threads than are told apart */
     uint64_t complete;            /* stacks without a [truncated] frame, as named */
     uint64_t stacks;
     /* by the runtime that dominates them, named complete and all; FRAME_KERNEL: no user's part, as those of
@@ -66,6 +68,7 @@ struct sampler_counts {
     "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_checkpoint_restore=ep"
 
 struct sampler;
+struct locks;
 
 /* Does all that takes rights, and reads nothing of other processes: the rights but those to read them, and to
  * use BPF maps, may be given up then (cli/confine.h). -EPERM with what to grant when the kernel refuses. */
@@ -86,8 +89,13 @@ void sampler_stop(struct sampler *sampler);
 void sampler_set_frequency(struct sampler *sampler, unsigned frequency);
 
 /* Waits up to timeout_ms and adds what arrived to the profiles: on for stacks at events, off (may be NULL)
- * for waits. The number of samples, or a negative errno. */
+ * for waits; with options.locks off, always the same one, gets nothing but frames. The number of samples, or
+ * a negative errno. */
 int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, struct profile *off);
+
+/* With options.locks, after the last poll into this one profile: who waited for which lock; borrowed, NULL
+ * when there was no poll. Waits that go on end here. */
+const struct locks *sampler_locks(struct sampler *sampler);
 
 /* Whether processes were named and none of them, nor of their descendants, is there any more. */
 bool sampler_ended(const struct sampler *sampler);

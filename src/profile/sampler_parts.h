@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "profile/idle.h"
 #include "profile/kernel_names.h"
+#include "profile/locks.h"
 #include "profile/process.h"
 #include "profile/sampler.h"
 #include "profile/sideband.h"
@@ -45,6 +46,7 @@ struct sampler {
     uint64_t first_ns; /* when the first stack was named */
     struct idle_frames idle;
     uint64_t idle_waits, idle_ns; /* that were left out */
+    struct locks *locks;          /* NULL: none yet, or they are not asked for */
     int polled;
     unsigned taken;
     struct map thread_ids; /* (pid, tid) -> index in threads */
@@ -88,5 +90,31 @@ int sampler_attach(struct sampler *s, struct problem *problem);
 
 /* A record of the ring. */
 int sampler_on_event(void *context, void *data, size_t size);
+
+/* Names the user's part of a sample, into s->stack, with frames of the profile. False: it is not wanted.
+ * ret_process: NULL when nothing is known of it. */
+bool sampler_name(struct sampler *s, struct profile *profile, const struct sampler_sample *sample,
+                  const uint64_t *words, struct process **ret_process);
+
+enum { SAMPLER_GROUPS = 3 };
+
+/* The frames above a stack that was named last, the outermost first: process and thread, as far as they are
+ * asked for, and why it is truncated. How many. */
+size_t sampler_groups(struct sampler *s, struct profile *profile, const struct process *process,
+                      const struct sampler_sample *sample, enum sampler_end end,
+                      uint32_t ret_frames[SAMPLER_GROUPS]);
+
+/* Counts a stack that was named last. */
+void sampler_count_stack(struct sampler *s, const struct profile *profile,
+                         const struct sampler_sample *sample, enum sampler_end end);
+
+/* Why a stack that was named last ends where it does; end: as the kernel's half has it. */
+enum sampler_end sampler_end_of(struct sampler *s, const struct sampler_sample *sample, enum sampler_end end);
+
+/* ---- sampler_locks.c ---- */
+
+/* One of the records of a wait for a futex, with so many words behind its head. */
+void sampler_on_lock(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
+                     size_t count);
 
 #endif

@@ -82,11 +82,14 @@ static void configure(struct sampler *s)
     s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
-    bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
+    bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu || o->locks ? 2 : 1);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
     bpf_map__set_max_entries(s->bpf->maps.wakes, o->off_cpu ? 2048 : 1);
+    bpf_map__set_max_entries(s->bpf->maps.lock_waits, o->locks ? 16384 : 1);
     bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
     bpf_program__set_autoload(s->bpf->progs.on_waking, o->off_cpu);
+    bpf_program__set_autoload(s->bpf->progs.on_lock_switch, o->locks);
+    bpf_program__set_autoload(s->bpf->progs.on_lock_waking, o->locks);
 }
 
 int sampler_load(struct sampler *s, struct problem *problem)
@@ -127,7 +130,9 @@ int sampler_attach(struct sampler *s, struct problem *problem)
         !(bpf->links.on_exit = bpf_program__attach(bpf->progs.on_exit)) ||
         !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)) ||
         (s->options.off_cpu && (!(bpf->links.on_waking = bpf_program__attach(bpf->progs.on_waking)) ||
-                                !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch)))))
+                                !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch)))) ||
+        (s->options.locks && (!(bpf->links.on_lock_waking = bpf_program__attach(bpf->progs.on_lock_waking)) ||
+                              !(bpf->links.on_lock_switch = bpf_program__attach(bpf->progs.on_lock_switch)))))
         return refused(problem, -errno, "cannot watch processes");
     /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)

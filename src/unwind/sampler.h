@@ -76,6 +76,10 @@ enum sampler_kind {
     SAMPLE_EXEC = 4, /* side-band: a process runs another program */
     SAMPLE_EXIT = 5, /* side-band: a process ended */
     SAMPLE_FORK = 6, /* side-band: weight is the child's number */
+    SAMPLE_LOCK = 7, /* a stack that is about to wait for a futex; behind its words struct sampler_lock */
+    SAMPLE_LOCK_WAKER = 8, /* a stack that is about to end such a wait; weight: the waiting thread */
+    SAMPLE_LOCK_END = 9,   /* such a wait, over: time_ns when it began, weight its nanoseconds; no words but
+                              struct sampler_lock_end */
 };
 
 /* Which processes are sampled, when not all are. */
@@ -107,6 +111,30 @@ struct sampler_waker {
     sampler_u64 frames[SAMPLER_WAKER]; /* the kernel's, 0 behind the last */
 };
 
+/* A futex as it was when a thread began to wait for it. */
+struct sampler_lock {
+    sampler_u64 address;
+    sampler_u32 operation; /* as the call had it, with its flags */
+    sampler_u32 expected;  /* the value for which it waits */
+    sampler_u32
+        words[5];      /* what lay there and behind it: of a pthread mutex word, count, owner, users, kind */
+    sampler_u32 known; /* of these words, how many could be read: 0, 1 or 5 */
+};
+
+/* What ended a wait for a futex. */
+enum sampler_woken {
+    WOKEN_NOT = 0,   /* nothing: the thread did not sleep */
+    WOKEN_OTHER = 1, /* a timer, a signal, the end of a thread: the waker's number says nothing */
+    WOKEN_FUTEX = 2, /* a thread that woke waiters of the futex */
+};
+
+struct sampler_lock_end {
+    sampler_u32 tid, pid; /* the waker */
+    char name[16];
+    sampler_u32 woken; /* enum sampler_woken */
+    sampler_u32 unused;
+};
+
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
  * A user frame is its pc; with SAMPLER_SCRIPT in the top bits, four words follow: *(fp-8), *(fp-16),
  * *(fp-32),
@@ -116,7 +144,8 @@ struct sampler_waker {
 struct sampler_sample {
     sampler_u64 time_ns; /* CLOCK_MONOTONIC */
     sampler_u64 weight;
-    sampler_u64 ready_ns; /* SAMPLE_OFF: of its weight, when it could have run; the last part of it */
+    sampler_u64 ready_ns; /* SAMPLE_OFF, SAMPLE_LOCK_END: of its weight, when it could have run; the last part
+                             of it */
     sampler_u32 pid, tid;
     sampler_u32 kind; /* enum sampler_kind */
     sampler_u32 end;  /* enum sampler_end */
