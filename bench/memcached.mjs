@@ -3,7 +3,8 @@
 // bench/results/memcached.jsonl, so that pairs may be made in pieces; the ratios so far are printed.
 //   node bench/memcached.mjs [PAIRS]          how many pairs of each kind of load (4)
 //   node bench/memcached.mjs latency [ROUNDS] instead: commands, bytes and latencies of a traced service's own record against what
-//                                             the recording says of them, by the size of values; rounds of each size (3)
+//                                             the recording says of them, by the size of values, one command at a time and
+//                                             those of five requests at once; rounds of each (3)
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -91,16 +92,16 @@ async function once(load, traced) {
 }
 
 // What a service measured of its own commands, and what the recording has of them.
-async function recorded(size) {
+async function recorded(size, requests, together) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-memcached-')), trace = path.join(folder, 'trace');
     try {
-        const service = run(SONDE, ['run', '--quiet', '--no-kernel', '-o', trace, '--', process.execPath, path.join(root, 'tests', 'system', 'programs', 'cached.js'), 200, size, 'alone']);
+        const service = run(SONDE, ['run', '--quiet', '--no-kernel', '-o', trace, '--', process.execPath, path.join(root, 'tests', 'system', 'programs', 'cached.js'), requests, size, ...(together ? [] : ['alone'])]);
         await service.ended;
         const record = JSON.parse(service.said.split('\n').find((line) => line.startsWith('{')));
         const json = (...args) => JSON.parse(execFileSync('sh', ['-c', '"$0" "$@" || [ $? = 4 ]', SONDE, ...args], { encoding: 'utf8', maxBuffer: 1 << 28 }));
         const { servers: [{ commands }], losses } = json('memcached', '--json', trace), sum = (what) => commands.reduce((total, c) => total + c[what], 0);
         const spans = json('spans', '--json', '--slowest', '100000', trace).requests.flatMap((r) => r.spans).filter((s) => s.layer === 'memcached');
-        return { commit, time: new Date().toISOString(), load: 'latency', size, commands: record.commands, counted: sum('commands_count'), bytes: record.sent + record.got, counted_bytes: sum('bytes') + sum('reply_bytes'), took_ns: record.took_ns, spans_ns: spans.reduce((total, s) => total + s.duration_ns, 0), spans: spans.length, lost: losses.reduce((total, loss) => total + loss.count, 0), machine_load: os.loadavg()[0] };
+        return { commit, time: new Date().toISOString(), load: 'latency', size, together, commands: record.commands, counted: sum('commands_count'), bytes: record.sent + record.got, counted_bytes: sum('bytes') + sum('reply_bytes'), took_ns: record.took_ns, spans_ns: spans.reduce((total, s) => total + s.duration_ns, 0), spans: spans.length, lost: losses.reduce((total, loss) => total + loss.count, 0), machine_load: os.loadavg()[0] };
     } finally {
         fs.rmSync(folder, { recursive: true });
     }
@@ -109,10 +110,10 @@ async function recorded(size) {
 fs.mkdirSync(path.dirname(RESULTS), { recursive: true });
 if (process.argv[2] === 'latency') {
     for (let n = 0; n < Number(process.argv[3] || 3); n++) {
-        for (const size of [1000, 100_000, 900_000]) {
-            const line = await recorded(size), off = (is, was) => `${(100 * (is / was - 1)).toFixed(3)} %`;
+        for (const [size, requests, together] of [[1000, 4000, false], [1000, 2000, true], [100_000, 2000, false], [100_000, 500, true], [900_000, 400, false], [900_000, 100, true]]) {
+            const line = await recorded(size, requests, together), off = (is, was) => `${(100 * (is / was - 1)).toFixed(3)} %`;
             fs.appendFileSync(RESULTS, JSON.stringify(line) + '\n');
-            console.log(`values of ${size} bytes: ${line.commands} commands, off by ${off(line.counted, line.commands)}; bytes ${off(line.counted_bytes, line.bytes)}; latency ${(line.took_ns / line.commands / 1000).toFixed(0)} us, off by ${off(line.spans_ns, line.took_ns)} (${((line.took_ns - line.spans_ns) / line.commands / 1000).toFixed(1)} us); ${line.lost} events lost`);
+            console.log(`values of ${size} bytes, ${together ? 'several at a time' : 'one at a time'}: ${line.commands} commands, off by ${off(line.counted, line.commands)}; bytes ${off(line.counted_bytes, line.bytes)}; latency ${(line.took_ns / line.commands / 1000).toFixed(0)} us, off by ${off(line.spans_ns, line.took_ns)} (${((line.took_ns - line.spans_ns) / line.commands / 1000).toFixed(1)} us); ${line.lost} events lost`);
         }
     }
     process.exit(0);

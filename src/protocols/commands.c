@@ -255,14 +255,34 @@ static void perhaps_ended(const struct analysis *a, const struct call *call, uin
         owner->spans.at[call->span].end_ns = end_ns;
 }
 
+/* When the newest part of what was read for this event was handed to its callback: libuv reads a large answer
+ * in parts of 64 KB, with a callback for each. What was read after the next command had been sent is of that
+ * one. */
+static uint64_t newest_part_ns(const struct thread *thread, const struct connection *c, size_t replies,
+                               const struct item *io)
+{
+    uint64_t until_ns = calls_open(c) > replies ? c->calls.at[c->first_call + replies].sent_ns : UINT64_MAX;
+    uint64_t newest_ns = 0;
+    size_t parts = 0;
+    foreach_child_of(thread, io, child)
+    {
+        if (child->event != SONDE_EVENT_node_callback || child->start_ns >= until_ns)
+            continue;
+        newest_ns = MAX(newest_ns, child->start_ns);
+        parts++;
+    }
+    return parts > 1 ? newest_ns : io->start_ns;
+}
+
 void command_input_read(struct analysis *a, struct thread *thread, struct connection *c,
                         const struct item *io, size_t replies)
 {
     if (!(io->count & POLLIN_BIT))
         return;
+    uint64_t newest_ns = newest_part_ns(thread, c, replies, io);
     struct vspan *rest = replies ? NULL : rest_of(a, c);
     if (rest)
-        rest->end_ns = MAX(rest->end_ns, io->start_ns);
+        rest->end_ns = MAX(rest->end_ns, newest_ns);
     if (!replies && c->rest_ns != UINT64_MAX)
         c->rest_ns = 0;
     bool tells = server_tells(c);
@@ -282,7 +302,7 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
         alone = false;
         if (!tells)
             perhaps_ended(a, call, 0);
-        call_finish_first(a, c, io->start_ns);
+        call_finish_first(a, c, n + 1 == replies ? newest_ns : io->start_ns);
     }
     /* Of a server that is not traced, these may have been answered, too, without a request going on. */
     for (size_t i = c->first_call; !tells && i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++)

@@ -89,12 +89,42 @@ static void a_large_answer_arrives_in_parts(void **state)
     feed_done(&feed);
 }
 
+/* One event of the stream reads several parts, each with a callback: the answer is there with the last one,
+ * or with the one that sends the next command. */
+static void parts_of_one_read(void **state)
+{
+    for (int next = 0; next < 2; next++) {
+        struct feed feed;
+        start(&feed);
+        FEED_TEXT(&feed, "/a");
+        FEED(&feed, http_request, API, API, MS(1) + US(1), 0, .fd = 30, .generation = 1, .method = 1);
+        FEED(&feed, stream_write, API, API, MS(1) + US(5), 0, .fd = 7, .generation = 1, .bytes = 14,
+             .messages = 1, .first_message = 1, .operation = GET, .wire = SONDE_wire_memcached);
+        FEED(&feed, node_callback, API, API, MS(1) + US(8), US(8), .async_id = 5);
+        FEED(&feed, stream_io, API, API, MS(1) + US(9), US(10), .fd = 30, .generation = 1, .events = 1);
+        FEED(&feed, memcached_command, CACHE, WORKER, MS(2), US(30), .fd = 9, .generation = 1, .name = GET,
+             .commands = 1, .keys = 1, .hits = 1, .together = 1, .bytes = 14, .first_number = 1);
+        FEED(&feed, node_callback, API, API, MS(4), US(300), .async_id = 7);
+        if (next)
+            FEED(&feed, stream_write, API, API, MS(5) - US(100), 0, .fd = 7, .generation = 1, .bytes = 14,
+                 .messages = 1, .first_message = 2, .operation = GET, .wire = SONDE_wire_memcached);
+        FEED(&feed, node_callback, API, API, MS(5), US(300), .async_id = 7);
+        FEED(&feed, node_callback, API, API, MS(6), US(300), .async_id = 7);
+        FEED(&feed, stream_io, API, API, MS(6) + US(10), MS(3), .fd = 7, .generation = 1, .events = 1);
+        feed_finish(&feed);
+        const struct vspan *get = feed_span(feed_kept(&feed, "/a"), VSPAN_command);
+        assert_int_equal(get->end_ns, (next ? MS(5) : MS(6)) - US(300));
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(number_tells_which),
         cmocka_unit_test(without_numbers_calls_end_all_the_same),
         cmocka_unit_test(a_large_answer_arrives_in_parts),
+        cmocka_unit_test(parts_of_one_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,31 +17,45 @@ function freePort() {
     });
 }
 
-// Commands on one connection: each is answered in its order, by a text that ends so.
+// How long the answer is that begins so; 0: that is not to be seen yet.
+function answerLength(bytes) {
+    const line = bytes.indexOf('\r\n');
+    if (line < 0) return 0;
+    const [word, , , size] = bytes.latin1Slice(0, line).split(' ');
+    return line + 2 + (word === 'VALUE' ? Number(size) + '\r\nEND\r\n'.length : 0);
+}
+
+// Commands on one connection: each is answered in its order.
 class Cache {
     waiting = [];
-    text = '';
+    parts = [];
+    need = 0;
     record = { commands: 0, sent: 0, got: 0, took_ns: 0 };
     constructor(socket) {
-        this.socket = socket.setNoDelay(true).setEncoding('latin1');
-        socket.on('data', (text) => {
-            const now = process.hrtime.bigint();
-            this.record.got += text.length;
-            this.text += text;
-            for (let at; this.waiting.length && (at = this.text.indexOf(this.waiting[0].end)) >= 0;) {
-                const { end, resolve, began } = this.waiting.shift();
-                this.record.took_ns += Number(now - began);
-                resolve(this.text.slice(0, at + end.length));
-                this.text = this.text.slice(at + end.length);
-            }
-        });
+        this.socket = socket.setNoDelay(true);
+        socket.on('data', (bytes) => this.take(bytes, process.hrtime.bigint()));
     }
-    ask(text, end) {
+    take(bytes, now) {
+        this.record.got += bytes.length;
+        this.parts.push(bytes);
+        for (;;) {
+            const have = this.parts.reduce((sum, part) => sum + part.length, 0);
+            this.need ||= have && answerLength(this.parts.length > 1 ? Buffer.concat(this.parts) : this.parts[0]);
+            if (!this.need || have < this.need) return;
+            const all = Buffer.concat(this.parts), { resolve, began } = this.waiting.shift();
+            this.record.took_ns += Number(now - began);
+            resolve(all.latin1Slice(0, Math.min(this.need, 64)));
+            this.parts = all.length > this.need ? [all.subarray(this.need)] : [];
+            this.need = 0;
+        }
+    }
+    ask(text) {
+        const bytes = Buffer.from(text, 'latin1');
         this.record.commands++;
-        this.record.sent += text.length;
+        this.record.sent += bytes.length;
         return new Promise((resolve) => {
-            this.waiting.push({ end, resolve, began: process.hrtime.bigint() });
-            this.socket.write(text);
+            this.waiting.push({ resolve, began: process.hrtime.bigint() });
+            this.socket.write(bytes);
         });
     }
 }
@@ -59,9 +73,9 @@ async function main(requests) {
     const cache = new Cache(socket);
     const server = http.createServer(async (request, response) => {
         const n = Number(request.url.slice(3));
-        const one = await cache.ask(`get key${n % 10}\r\n`, 'END\r\n');
-        if (one === 'END\r\n') await cache.ask(`set key${n % 10} 0 0 ${SIZE}\r\n${'x'.repeat(SIZE)}\r\n`, 'STORED\r\n');
-        if (!ALONE) await Promise.all([cache.ask(`get key${n % 10}\r\n`, 'END\r\n'), cache.ask('get nothing\r\n', 'END\r\n')]);
+        const one = await cache.ask(`get key${n % 10}\r\n`);
+        if (one === 'END\r\n') await cache.ask(`set key${n % 10} 0 0 ${SIZE}\r\n${'x'.repeat(SIZE)}\r\n`);
+        if (!ALONE) await Promise.all([cache.ask(`get key${n % 10}\r\n`), cache.ask('get nothing\r\n')]);
         response.end('ok');
     });
     await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
