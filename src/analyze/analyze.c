@@ -51,6 +51,7 @@ static void process_start_event(struct analysis *a, struct thread *none, const s
     if (process && process->started_ns) { /* the number is used again, or the program was replaced (exec) */
         process_end(a, process, e->time_ns);
         map_remove(&a->processes, (uint64_t)pid);
+        a->recent = NULL;
         process = NULL;
     }
     if (!process)
@@ -156,6 +157,16 @@ static void readers_add(struct analysis *a, const struct event_reading *list)
     }
 }
 
+/* Whose event it is. The next one is of the same thread as a rule. NULL when memory is exhausted. */
+static struct thread *thread_of(struct analysis *a, const struct event *e)
+{
+    struct thread *recent = a->recent;
+    if (recent && recent->tid == e->tid && recent->process->pid == e->pid)
+        return recent;
+    struct process *process = process_get(a, e->pid);
+    return a->recent = process ? thread_get(a, process, e->tid) : NULL;
+}
+
 int analysis_event(struct analysis *a, const struct event *e)
 {
     if (a->over) {
@@ -173,8 +184,7 @@ int analysis_event(struct analysis *a, const struct event *e)
         return 0;
     struct thread *thread = NULL;
     if (event_catalogue[e->id].probe) {
-        struct process *process = process_get(a, e->pid);
-        thread = process ? thread_get(a, process, e->tid) : NULL;
+        thread = thread_of(a, e);
         if (!thread)
             return -ENOMEM;
     }

@@ -390,8 +390,9 @@ struct analysis {
     bool requests_only; /* at least for a time nothing but requests was recorded */
     bool over;          /* the programs' own events are incomplete from here on: nothing more is concluded */
     struct arena arena;
-    struct map interned;  /* hash -> const char * */
-    struct map processes; /* pid -> struct process * */
+    struct map interned;   /* hash -> const char * */
+    struct map processes;  /* pid -> struct process * */
+    struct thread *recent; /* the newest event's; NULL: look it up */
     ARRAY(struct process *) all_processes;
     struct map requests;    /* serial -> struct request * */
     struct map tuples;      /* hash of (local, peer) -> struct connection * */

@@ -245,6 +245,7 @@ struct redis_command *redis_command_get(struct redis_server *server, uint64_t na
     }
     command->name = name;
     command->replicates = strcmp(name, "psync") == 0 || strcmp(name, "sync") == 0;
+    command->publishes = strcmp(name, "publish") == 0;
     *place = (uint64_t)(uintptr_t)command;
     server->recent_name = name_id;
     return server->recent_command = command;
@@ -368,7 +369,7 @@ static int command_event(struct redis_server *server, const struct event *e)
     command->argument_bytes += bytes;
     server->commands_count++;
     server->command_ns += duration;
-    if (strcmp(command->name, "publish") == 0)
+    if (command->publishes)
         server->publish_bytes += bytes;
     if (client) {
         client->commands++;

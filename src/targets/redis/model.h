@@ -43,6 +43,7 @@ struct redis_options {
 struct redis_command {
     const char *name;     /* as Redis spells it: "get", "config|set" */
     bool replicates;      /* whoever sends it is a replica: PSYNC */
+    bool publishes;       /* PUBLISH */
     uint64_t calls;       /* sent by clients */
     uint64_t inner_calls; /* from scripts and transactions: their time is in the outer command */
     uint64_t time_ns, worst_ns;

@@ -17,7 +17,11 @@ struct inner_command {
 
 struct redis_own {
     struct map clients; /* client id -> struct connection * */
+    struct map spelled; /* const char * of a command's name, interned -> command_name() of it */
     ARRAY(struct inner_command) inner;
+    /* Whom the newest event was of: the next one is of the same as a rule. 0: look it up. */
+    uint64_t recent_id;
+    struct connection *recent;
 };
 
 static struct redis_own *own(const struct process *process)
@@ -27,8 +31,12 @@ static struct redis_own *own(const struct process *process)
 
 static struct connection *client_of(const struct process *process, uint64_t client_id)
 {
-    uint64_t *known = client_id ? map_get(&own(process)->clients, client_id) : NULL;
-    return known ? (struct connection *)(uintptr_t)*known : NULL;
+    struct redis_own *server = own(process);
+    if (client_id && server->recent_id == client_id)
+        return server->recent;
+    uint64_t *known = client_id ? map_get(&server->clients, client_id) : NULL;
+    server->recent_id = client_id;
+    return server->recent = known ? (struct connection *)(uintptr_t)*known : NULL;
 }
 
 /* "config|set" as people write it: "CONFIG SET". */
@@ -37,11 +45,19 @@ static const char *command_name(struct analysis *a, const struct process *proces
     const char *name = process_name_of(process, name_id);
     if (!name)
         return intern_string(a, "unknown command");
+    bool added;
+    uint64_t *place = map_put(&own(process)->spelled, (uint64_t)(uintptr_t)name, &added);
+    if (place && !added)
+        return (const char *)(uintptr_t)*place;
     char upper[64];
     size_t n = 0;
     for (; name[n] && n < sizeof(upper); n++)
         upper[n] = (char)(name[n] == '|' ? ' ' : toupper((unsigned char)name[n]));
-    return intern(a, upper, n);
+    const char *spelled = intern(a, upper, n);
+    a->failed |= !place;
+    if (place)
+        *place = (uint64_t)(uintptr_t)spelled;
+    return spelled;
 }
 
 static void add_inner(struct analysis *a, struct process *process, const char *name, uint64_t time_ns)
@@ -135,6 +151,7 @@ static bool connection_opened(struct analysis *a, struct connection *c)
 {
     if (!c->key)
         return true;
+    own(c->process)->recent_id = 0;
     uint64_t *client = map_put(&own(c->process)->clients, c->key, NULL);
     if (client)
         *client = (uint64_t)(uintptr_t)c;
@@ -146,6 +163,7 @@ static bool connection_opened(struct analysis *a, struct connection *c)
 
 static void connection_forget(struct connection *c)
 {
+    own(c->process)->recent_id = 0;
     uint64_t *client = map_get(&own(c->process)->clients, c->key);
     if (client && *client == (uint64_t)(uintptr_t)c)
         map_remove(&own(c->process)->clients, c->key);
@@ -154,6 +172,7 @@ static void connection_forget(struct connection *c)
 static void process_free(struct process *process)
 {
     map_done(&own(process)->clients);
+    map_done(&own(process)->spelled);
     array_done(&own(process)->inner);
 }
 
