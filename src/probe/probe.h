@@ -63,8 +63,9 @@ enum { QUEUE_PENDING = 6 };
  * half, what they were before or after encryption in the upper one. */
 struct probe_bytes {
     uint64_t sums;
-    int32_t fd;   /* whose they are */
-    uint32_t tls; /* libssl was asked for some */
+    int32_t fd;    /* whose they are */
+    uint8_t tls;   /* libssl was asked for some */
+    uint8_t asked; /* their descriptor was; of reads only */
 };
 
 /* On the first cache line of a thread whose connections are streams (write_seen()): which stream's events are

@@ -293,6 +293,31 @@ static void what_holds_a_reply_up_is_the_stores(void **state)
     feed_done(&feed);
 }
 
+/* Whom the command before was of is no answer once a connection was opened or closed. */
+static void connections_come_and_go_between_commands(void **state)
+{
+    enum { LATE_ID = 5 };
+    struct feed feed;
+    start(&feed);
+    command(&feed, LATE_ID, 0, GET, MS(1), US(10));
+    feed_connection(&feed, API, 11, 1, 3, 50002, 6379, MS(1) + US(1));
+    feed_connection(&feed, REDIS, 12, 1, LATE_ID, 6379, 50002, MS(1) + US(1));
+    request_with_commands(&feed, 30, "/a", 11, 1, 1, MS(2));
+    command(&feed, LATE_ID, 1, GET, MS(3), US(10));
+    reply(&feed, LATE_ID, MS(4));
+    read_back(&feed, 11, MS(5), MS(5) + US(100));
+    assert_int_equal(analysis_counts(feed.analysis)->joined, 1);
+    FEED(&feed, stream_close, API, API, MS(6), 0, .fd = 11, .generation = 1);
+    FEED(&feed, redis_free_client, REDIS, REDIS, MS(6), 0, .client_id = LATE_ID, .fd = 12);
+    command(&feed, LATE_ID, 2, GET, MS(7), US(10));
+    feed_connection(&feed, API, 11, 2, 4, 50003, 6379, MS(8));
+    feed_connection(&feed, REDIS, 12, 2, 6, 6379, 50003, MS(8));
+    command(&feed, LATE_ID, 3, GET, MS(9), US(10));
+    feed_finish(&feed);
+    assert_int_equal(analysis_counts(feed.analysis)->joined, 1);
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_large_reply_arrives_in_parts),
         cmocka_unit_test(a_large_reply_is_not_that_of_the_command_before),
         cmocka_unit_test(what_holds_a_reply_up_is_the_stores),
+        cmocka_unit_test(connections_come_and_go_between_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,8 +47,11 @@ HOT_HOOK(long, redis_io_read, int fd, void *buffer, size_t size)
 {
     long got = sonde_orig_redis_io_read(fd, buffer, size);
     struct probe_thread *self = probe_thread_claimed();
-    if (self && fd == self->redis_in.fd && got > 0)
-        self->redis_in.sums += (uint64_t)got;
+    if (self && fd == self->redis_in.fd) {
+        self->redis_in.asked = 1;
+        if (got > 0)
+            self->redis_in.sums += (uint64_t)got;
+    }
     return got;
 }
 
@@ -94,9 +97,9 @@ HOOK(int, redis_ssl_write, void *ssl, const void *buffer, int size)
 
 static inline struct probe_bytes bytes_begin(struct probe_bytes *bytes, int fd)
 {
-    struct probe_bytes outer = {.sums = bytes->sums, .tls = bytes->tls};
+    struct probe_bytes outer = {.sums = bytes->sums, .tls = bytes->tls, .asked = bytes->asked};
     bytes->fd = fd;
-    bytes->tls = 0;
+    bytes->tls = bytes->asked = 0;
     return outer;
 }
 
@@ -110,10 +113,26 @@ static inline int32_t bytes_end(struct probe_bytes *bytes, struct probe_bytes ou
     *ret_plain = LIKELY(!bytes->tls) ? wire : (int32_t)(sums >> 32);
     bytes->sums = outer.sums;
     bytes->tls = outer.tls;
+    bytes->asked = outer.asked;
     return wire;
 }
 
 /* ---- queries, commands, replies ---- */
+
+EXPORTED extern int (*sonde_orig_redis_postpone_read)(void *client);
+EXPORTED extern int (*sonde_orig_redis_ssl_read)(void *ssl, void *buffer, int asked);
+
+/* Compilers put postponeClientRead() into its caller, and then its own hook sees nothing. A query is read or
+ * put on the list of the I/O threads: where nobody asked its socket for anything, it was put there. Not where
+ * libssl's reads are not seen, which may have had it already. */
+static __attribute__((noinline)) void postponed_within(struct probe_thread *self, uint64_t id, int fd,
+                                                       uint64_t now)
+{
+    bool sees = sonde_orig_redis_io_read && sonde_orig_redis_ssl_read && sonde_config.redis.ssl_pending &&
+                sonde_config.redis.ssl_get_rfd;
+    if (sees && sonde_orig_redis_postpone_read && fd >= 0)
+        RECORD(self, redis_pending_io, 0, now, .client_id = id, .fd = fd, .list = 0, .added = 1);
+}
 
 HOT_HOOK(void, redis_read_query, void *connection)
 {
@@ -148,6 +167,7 @@ HOT_HOOK(void, redis_read_query, void *connection)
         return;
     self->in_read = 0;
     self->read_client = NULL;
+    bool asked = self->redis_in.asked || self->redis_in.tls;
     int32_t plain, wire = bytes_end(&self->redis_in, outer, sonde_orig_redis_io_read, &plain);
 
     uint64_t memory = 0;
@@ -155,6 +175,8 @@ HOT_HOOK(void, redis_read_query, void *connection)
         memory = ((size_t(*)(void))sonde_config.redis.used_memory)();
     /* It ends with its last command, of which nothing but the tidying up is left. */
     uint64_t end = self->command_end_tsc ? self->command_end_tsc : ticks();
+    if (UNLIKELY(!asked))
+        postponed_within(self, id, fd, end);
     RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .used_memory = memory,
                .query_buffer = waiting, .fd = fd, .bytes = plain, .wire_bytes = wire);
     self->reads++;
@@ -612,9 +634,11 @@ HOOK(int, redis_postpone_read, void *client)
 {
     int postponed = sonde_orig_redis_postpone_read(client);
     struct probe_thread *self = postponed ? probe_thread() : NULL;
-    if (self)
+    if (self) {
+        self->redis_in.asked = 1; /* it is known */
         RECORD(self, redis_pending_io, 0, ticks(), .client_id = client_id(client), .fd = client_fd(client),
                .list = 0, .added = 1);
+    }
     return postponed;
 }
 
