@@ -24,7 +24,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 
-enum { TABLE_MAX = 64 << 20, PORTS_MAX = 64 };
+enum { TABLE_MAX = 64 << 20, SOCKETS_MAX = 1 << 18, PORTS_MAX = 64 };
 
 struct socket {
     uint64_t inode;
@@ -62,7 +62,7 @@ static int take_answer(const char *bytes, size_t length, struct sockets *to)
     for (const struct nlmsghdr *head = (const void *)bytes; NLMSG_OK(head, length);
          head = NLMSG_NEXT(head, length)) {
         const struct inet_diag_msg *found = NLMSG_DATA(head);
-        if (head->nlmsg_type == NLMSG_DONE)
+        if (head->nlmsg_type == NLMSG_DONE || to->list.count >= SOCKETS_MAX)
             return 0;
         if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY || head->nlmsg_len < NLMSG_LENGTH(sizeof(*found)))
             return -ENOTSUP;
