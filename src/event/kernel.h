@@ -40,7 +40,7 @@ struct sonde_kernel_running {
 
 /* Times off a CPU that are shorter than SONDE_BRIEF_NS are summed, up to SONDE_BRIEF_SPAN_NS: what lies
  * between them is no longer than one of them either. Where system calls or wakeups are recorded, none is. */
-enum { SONDE_BRIEF_NS = 50000, SONDE_BRIEF_SPAN_NS = 200000 };
+enum { SONDE_BRIEF_NS = 50000, SONDE_BRIEF_SPAN_NS = 1000000 };
 
 /* What a system call is, by its number: bits. */
 enum sonde_call_kind {
