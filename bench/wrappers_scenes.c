@@ -366,8 +366,11 @@ WRAPS(void, uv_prepare, void *loop)
 WRAPS(void, uv_check, void *loop)
 {
 }
+static int completions; /* operations that are over when it polls */
 WRAPS(void, uv_poll, void *loop, int timeout_ms)
 {
+    for (int i = 0; i < completions; i++)
+        sonde_wrap_uv_fs_done(fs_request + UV_FS_WORK, 0);
     if (on_read)
         sonde_wrap_uv_io(loop, stream + UV_STREAM_WATCHER, 1);
 }
@@ -447,6 +450,15 @@ PROGRAM static void iterate(void)
     sonde_wrap_uv_prepare(loop_object);
     sonde_wrap_uv_poll(loop_object, 0);
     sonde_wrap_uv_check(loop_object);
+}
+PROGRAM static void complete(void)
+{
+    in_callback = NULL;
+    on_completion = callback;
+    on_read = NULL;
+    completions = 4;
+    sonde_wrap_uv_poll(loop_object, 0);
+    completions = 0;
 }
 PROGRAM static void idle_iteration(void)
 {
@@ -672,6 +684,7 @@ const struct scene scenes[] = {
     {"uv-submit", submit, NULL},
     {"uv-operation", operation, NULL},                 /* submitted, executed, completed */
     {"uv-operation-awaited", awaited_operation, NULL}, /* with its resource and callback */
+    {"uv-completions-4", complete, NULL},              /* with their callbacks, in one poll phase */
     {"uv-iteration-idle", idle_iteration, NULL},
     {"http-short-text", short_text, NULL},               /* an iteration that answers one request */
     {"context-switch", switch_context, prepare_script},  /* a callback while the script runs */

@@ -63,15 +63,15 @@ uint32_t v8_name(struct probe_thread *self, const uint64_t *handle)
     if (sonde_config.node.string_chars < 0 || !handle)
         return 0;
     uint64_t string = *handle;
-    if (!(string & 1))
-        return 0;
+    if (LIKELY(string == self->named_string))
+        return self->named_number;
     /* Internalised strings hardly ever move; when one does it gets another number with the same text. */
-    uint32_t number = name_find(string);
-    if (LIKELY(number))
-        return number;
-    uint32_t length;
-    const char *text = v8_text(handle, &length);
-    return text ? name_add(self, string, text, length) : 0;
+    uint32_t number = name_find(string), length;
+    const char *text = UNLIKELY(!number) ? v8_text(handle, &length) : NULL;
+    if (text)
+        number = name_add(self, string, text, length);
+    self->named_string = number ? string : 0;
+    return self->named_number = number;
 }
 
 /* ---- callbacks into JavaScript ---- */

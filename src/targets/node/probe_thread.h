@@ -47,6 +47,8 @@ struct probe_http2 {
     uint32_t context_counted;           /* among the threads whose script runs */                       \
     uint64_t port_posting, port_target; /* the MessagePort that is posted to; whose handle that woke */ \
     uint64_t gc_start_tsc, gc_heap_before;                                                              \
+    uint64_t named_string; /* the newest of V8's strings that was named, and its number */              \
+    uint32_t named_number;                                                                              \
     struct probe_callback callbacks[PROBE_CALLBACKS];                                                   \
     uint16_t path_length;                                                                               \
     uint64_t path_parser;                                                                               \
