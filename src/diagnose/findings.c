@@ -316,10 +316,10 @@ static int add_affected(const struct book *book, const struct verdict *v, struct
     const struct bucket *bucket = &book->buckets.at[v->bucket];
     const struct path *root = &book->paths.at[bucket->type];
     double before_ns = sketch_mean(&v->older), delay_ns = fmax(sketch_mean(&v->newer) - before_ns, 0);
-    f->cost_ns = (uint64_t)(delay_ns * (double)v->newer.count);
+    f->cost_ns = (uint64_t)(delay_ns * (double)v->served); /* also of those that were not compared */
     struct finding_affected others = {.service = names_get(book->names, root->service),
                                       .path = names_get(book->names, root->name),
-                                      .count = v->newer.count,
+                                      .count = v->served,
                                       .start_ns = v->first_ns,
                                       .delay_ns = (uint64_t)delay_ns};
     int r = 0;

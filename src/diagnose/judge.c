@@ -7,15 +7,13 @@
 #include <math.h>
 
 #include "base/macro.h"
+#include "diagnose/contrast.h"
 #include "diagnose/hosts.h"
-#include "diagnose/outliers.h"
 #include "diagnose/select.h"
 
 #define GROUPS_ROOM      256
 #define SUSPICIOUS_P     0.05 /* adjusted; with a ratio of SUSPICIOUS_RATIO it is no "not slower" */
 #define SUSPICIOUS_RATIO 1.2
-#define MIX_RATIO_MIN    1.1 /* from which a change of the mix is said */
-#define MIX_PART_MIN     0.5 /* of the whole difference, in logarithms */
 #define TOLD_SHARE_MIN   0.5 /* of the newer requests, for a verdict over all */
 #define LONE_MAX         64  /* operations of one side only */
 #define RENAMED_SHARE \
@@ -59,81 +57,6 @@ static double z_of_versions(const struct verdict *verdict, const struct sides *s
     stats_moments(means, sides->older_count, &mean, &variance);
     return sides->older_count >= 2 && variance > 0 ? (sketch_mean(&verdict->newer) - mean) / sqrt(variance)
                                                    : 0;
-}
-
-/* What the match says of the mix: most of the difference, and hardly any of it is left within classes. */
-static void judge_mix(const struct match *match, struct verdict *verdict)
-{
-    double within = log(fmax(verdict->result.ratio[MEASURE_MIDDLE], 1e-9));
-    verdict->mix_ratio = exp(match->mix);
-    verdict->mix_label = match->mix_label;
-    verdict->mix_share_older = match->mix_share_older;
-    verdict->mix_share_newer = match->mix_share_newer;
-    verdict->mix_changed =
-        match->mix >= log(MIX_RATIO_MIN) && match->mix >= MIX_PART_MIN * (match->mix + fmax(within, 0));
-}
-
-static int pool_clusters(const struct clusters *clusters, struct sketch *into)
-{
-    int r = 0;
-    array_foreach (&clusters->sketches, s)
-        if (r == 0)
-            r = sketch_merge(into, s);
-    return r;
-}
-
-#define BAD_HOST_P 0.001 /* for the slowest of a side's hosts, before it is left out */
-
-/* One bad host speaks for itself, not for a version: it is left out of its side. */
-static void leave_out(struct clusters *clusters, uint32_t *ret_host)
-{
-    struct outlier worst;
-    *ret_host = NAMES_NONE;
-    if (!outliers_find(clusters->list.at, clusters->list.count, HOSTS_REQUESTS_MIN, &worst) ||
-        worst.p > BAD_HOST_P)
-        return;
-    *ret_host = clusters->list.at[worst.at].host;
-    sketch_done(&clusters->sketches.at[worst.at]);
-    clusters->sketches.at[worst.at] = (struct sketch){0};
-}
-
-static int test_contrast(const struct book *book, const struct sides *sides,
-                         const struct judge_settings *settings, double spread, struct verdict *verdict)
-{
-    struct match match;
-    struct regress_settings regress = settings->regress;
-    struct match_settings matching = {
-        settings->sequential, regress.minimum_requests ? regress.minimum_requests : REGRESS_MINIMUM_REQUESTS};
-    regress.host_spread = spread;
-    int r = match_sides(book, sides->older, sides->older_count, sides->newer, sides->newer_count, &matching,
-                        &match);
-    if (r < 0)
-        return r;
-    leave_out(&match.older, &verdict->left_out[0]);
-    leave_out(&match.newer, &verdict->left_out[1]);
-    /* Requests of other classes have tails of their own, whatever the version. */
-    struct contrast contrast = {.older = match.older.list.at,
-                                .newer = match.newer.list.at,
-                                .older_count = match.older.list.count,
-                                .newer_count = match.newer.list.count,
-                                .middle_only = fabs(match.mix) >= log(MIX_RATIO_MIN),
-                                .time_spread = match.time_spread};
-    regress_test(&contrast, &regress, &verdict->result);
-    sequential_test(&contrast, spread, &verdict->sequential);
-    errors_test(&match, &verdict->errors);
-    verdict->concurrent = match.concurrent;
-    verdict->waiting = match.waiting;
-    verdict->time_spread = match.time_spread;
-    verdict->result.p = fmin(1, verdict->result.p * (double)verdict->sides.tried);
-    verdict->sequential.e_value /= (double)verdict->sides.tried;
-    if (verdict->waiting)
-        verdict->sequential.e_value = verdict->errors.e_value = 1;
-    judge_mix(&match, verdict);
-    r = pool_clusters(&match.older, &verdict->older);
-    if (r == 0)
-        r = pool_clusters(&match.newer, &verdict->newer);
-    match_done(&match);
-    return r;
 }
 
 static void set_times(const struct sides *sides, struct verdict *verdict)
@@ -242,7 +165,9 @@ static int judge_sides(const struct book *book, const struct judge_settings *set
     verdict.since = verdict.sides.since;
     verdict.base = verdict.sides.older[verdict.sides.older_count - 1];
     find_sides(book, &verdict, &sides);
-    int r = test_contrast(book, &sides, settings, spread, &verdict);
+    int r = contrast_test(
+        book, &(struct contrast_of){sides.older, sides.newer, sides.older_count, sides.newer_count}, settings,
+        spread, &verdict);
     for (size_t i = 0; r == 0 && i < sides.older_count; i++)
         r = sketch_merge(&verdict.older_request, &sides.older[i]->request);
     for (size_t i = 0; r == 0 && i < sides.newer_count; i++)
@@ -515,7 +440,8 @@ static void find_outcome(const struct judge_settings *settings, struct verdict *
     uint64_t least =
         settings->regress.minimum_requests ? settings->regress.minimum_requests : REGRESS_MINIMUM_REQUESTS;
     uint64_t fewer = MIN(v->older.count, v->newer.count);
-    bool suspicious = r->adjusted_p <= SUSPICIOUS_P && r->ratio[r->measure] >= SUSPICIOUS_RATIO;
+    bool suspicious = (r->adjusted_p <= SUSPICIOUS_P && r->ratio[r->measure] >= SUSPICIOUS_RATIO) ||
+                      v->later_ratio >= SUSPICIOUS_RATIO;
     if (judge_takes_longer(v) || judge_fails_more(v)) {
         v->outcome = OUTCOME_SLOWER;
     } else if (r->method != METHOD_NONE && !suspicious && r->high[MEASURE_MIDDLE] <= JUDGE_TOLERANCE) {

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/macro.h"
 
@@ -15,6 +16,8 @@
 #define BLOCK_OLDER_MIN 25 /* requests of either side in a block of time */
 #define BLOCK_NEWER_MIN 10
 #define OVERLAP_SHARE   0.5 /* of the newer side's requests that ran beside the older side's */
+#define STARTING_SHARE  0.1 /* of the newer side's requests, on hosts that have just got it */
+#define SHARED_SLOTS    3   /* of the time that both sides share, where that is less */
 #define STILL_RUNS_MIN  10
 #define CLASS_HOSTS_MIN 2 /* of the older side, before a class' effect is told from a host's */
 #define PLACEBO_SLOTS   6
@@ -30,6 +33,7 @@ struct piece {
     uint32_t host;
     uint32_t host_at, class_at; /* indices of effects */
     uint32_t block;             /* of time; BOOK_NONE: not compared */
+    bool starting;              /* left out: the host has only just got the newer version */
     double n, mean, variance;
 };
 
@@ -213,7 +217,7 @@ static size_t sum_slots(const struct model *m, struct slot_sum *slots, size_t ro
         size_t k = 0;
         while (k < n && slots[k].slot != p->stratum->slot)
             k++;
-        if (k == n && n == room)
+        if (p->starting || (k == n && n == room))
             continue;
         if (k == n)
             slots[n++] = (struct slot_sum){.slot = p->stratum->slot, .block = BOOK_NONE};
@@ -231,11 +235,36 @@ static uint32_t block_of(const struct slot_sum *slots, size_t count, uint32_t sl
     return BOOK_NONE;
 }
 
-/* Whether both sides ran beside each other for most of the newer one's time. Blocks are slots, or several in
- * a row, in which either side has enough requests. */
-static void choose_time(struct model *m, const struct match_settings *settings, struct match *match)
+/* A host that has just got another version warms up, and so do its caches: where that is not so of the older
+ * side at the same time, the slot of time in which it did is left out. Where that is much of the newer side's
+ * time, only if asked to. */
+static int leave_out_starting(struct model *m, bool however_much)
+{
+    _cleanup_(freep) uint32_t *first = malloc((m->hosts.count + 1) * sizeof(*first));
+    double newer = 0, starting = 0;
+    if (!first)
+        return -ENOMEM;
+    memset(first, 0xff, (m->hosts.count + 1) * sizeof(*first));
+    array_foreach (&m->pieces, p)
+        if (p->newer)
+            first[p->host_at] = MIN(first[p->host_at], p->stratum->slot);
+    array_foreach (&m->pieces, p) {
+        newer += p->newer ? p->n : 0;
+        starting += p->newer && p->stratum->slot == first[p->host_at] ? p->n : 0;
+    }
+    if (!however_much && starting > STARTING_SHARE * newer)
+        return 0;
+    array_foreach (&m->pieces, p)
+        p->starting = p->newer && p->stratum->slot == first[p->host_at];
+    return 0;
+}
+
+/* Whether both sides ran beside each other for most of the newer one's time, or long enough. Blocks are
+ * slots, or several in a row, in which either side has enough requests. */
+static int choose_time(struct model *m, const struct match_settings *settings, struct match *match)
 {
     struct slot_sum slots[BOOK_SLOTS_MAX + 2];
+    int r = settings->shared_time ? leave_out_starting(m, true) : 0;
     size_t n = sum_slots(m, slots, ARRAY_SIZE(slots)), overlapping = 0;
     double newer = 0, newer_beside = 0, older_beside = 0, older = 0;
     for (size_t i = 0; i < n; i++) {
@@ -247,7 +276,11 @@ static void choose_time(struct model *m, const struct match_settings *settings, 
         overlapping += both;
     }
     bool beside = newer_beside >= OVERLAP_SHARE * newer && (overlapping >= 2 || n <= 2);
+    bool shares =
+        overlapping >= SHARED_SLOTS && fmin(older_beside, newer_beside) >= (double)settings->requests_min;
     match->concurrent = beside && older_beside >= fmin((double)settings->requests_min, older);
+    match->shares_time = shares && !match->concurrent && !settings->shared_time;
+    match->concurrent |= settings->shared_time && shares;
     match->waiting = settings->watching && newer_beside >= OVERLAP_SHARE * newer &&
                      older_beside >= STILL_RUNS_MIN && older_beside < MATCH_CONCURRENT_MIN;
     uint32_t block = 0;
@@ -268,9 +301,12 @@ static void choose_time(struct model *m, const struct match_settings *settings, 
     for (size_t i = from; i < n && block > 0; i++) /* what is left over belongs to the last block */
         if (slots[i].block == block)
             slots[i].block = block - 1;
+    if (r == 0 && !match->concurrent)
+        r = leave_out_starting(m, false);
     m->block_count = match->concurrent ? MAX(block, 1u) : 1;
     array_foreach (&m->pieces, p)
-        p->block = match->concurrent ? block_of(slots, n, p->stratum->slot) : 0;
+        p->block = p->starting ? BOOK_NONE : match->concurrent ? block_of(slots, n, p->stratum->slot) : 0;
+    return r;
 }
 
 /* ---- the model ---- */
@@ -611,10 +647,10 @@ int match_sides(const struct book *book, const struct group *const *older, size_
         r = collect(m, newer, newer_count, true);
     if (r == 0)
         r = number_effects(book, m);
-    if (r == 0) {
-        choose_time(m, settings, &match);
+    if (r == 0)
+        r = choose_time(m, settings, &match);
+    if (r == 0)
         r = fit(m);
-    }
     if (r == 0) {
         weigh_mix(m, &match);
         match.time_spread = match.concurrent ? 0 : find_time_spread(m);

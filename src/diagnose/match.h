@@ -28,6 +28,7 @@ struct match {
     ARRAY(struct error_count) errors;
     double error_variance; /* of the newer side's errors, given all of them (hypergeometric) */
     bool concurrent;       /* both sides over the same time */
+    bool shares_time;      /* it is not, but there is a time that both share, long enough to be compared */
     bool waiting;          /* the older side runs too, but has not served enough meanwhile: no alarm yet */
     double mix;            /* log ratio of the newer side's latency that its mix of classes explains */
     struct label
@@ -37,7 +38,8 @@ struct match {
 };
 
 struct match_settings {
-    bool watching; /* a rollout, looked at again and again */
+    bool watching;    /* a rollout, looked at again and again */
+    bool shared_time; /* only the time that both sides share, however little of the newer one's it is */
     uint64_t requests_min;
 };
 

@@ -120,6 +120,12 @@ void judge_wanted_words(const struct verdict *v, struct text *to)
         text_add(to,
                  "and it is not known which version is the newer one: both run from the beginning, and their "
                  "names do not show it (--candidate VERSION says it)");
+    } else if (v->later_ratio > 1) {
+        text_addf(
+            to,
+            "since it was not slower while both versions ran, but %.2f times as slow later: only the older "
+            "version beside it would show whether that is the version or the time",
+            v->later_ratio);
     } else if (v->time_spread > TIME_SPREAD_SAID) {
         text_addf(to,
                   "which would take both versions over the same time: the older side's level moved by %.0f "

@@ -110,13 +110,20 @@ function traffic(fleet, count, minutes, each) {
 }
 
 // A service of two versions on hosts of their own behind a gateway of one version; `plan` sets what differs.
-// plan: { requests, minutes, newerFrom (share of the time), newerShare, factor(context), own, extra(context), ... }
+// plan: { requests, minutes, newerFrom (share of the time), newerShare, rolls (share of the time in which hosts get the newer version one by one), factor(context), own, extra(context), ... }
 function pair(fleet, plan) {
     const p = { service: 'orders', older: '2.3.0', newer: '2.4.0', requests: 2400, minutes: 60, newerFrom: 0, newerShare: 0.5, hosts: 6, own: 20, ...plan };
     const olderHosts = hosts('node-a', p.hosts), newerHosts = p.sameHosts ? olderHosts : hosts('node-b', p.newerHosts || p.hosts);
     traffic(fleet, p.requests, p.minutes, (at, i) => {
-        const share = at / (p.minutes * 60e3), isNewer = share >= p.newerFrom && fleet.random() < p.newerShare;
-        const host = fleet.pick(isNewer ? newerHosts : olderHosts);
+        const share = at / (p.minutes * 60e3);
+        let isNewer, host;
+        if (p.rolls) { // host by host, in that share of the time
+            host = fleet.pick(olderHosts);
+            isNewer = share >= p.newerFrom + (p.rolls * olderHosts.indexOf(host)) / p.hosts;
+        } else {
+            isNewer = share >= p.newerFrom && fleet.random() < p.newerShare;
+            host = fleet.pick(isNewer ? newerHosts : olderHosts);
+        }
         const context = { at, i, share, isNewer, host, fleet, version: isNewer ? p.newer : p.older };
         const attributes = p.attributes ? p.attributes(context) : {};
         Object.assign(context, { attributes });
@@ -189,6 +196,12 @@ export const SCENARIOS = {
     'drift of both versions': { expect: notSlower(), plan: (f) => void pair(f, { requests: 4000, newerFrom: 0.4, drift: (share) => Math.exp(0.5 * share) }) },
     'a daily peak when the new version comes': { expect: notSlower(), plan: (f) => void pair(f, { requests: 4000, minutes: 600, newerFrom: 0.45, newerShare: 0.4, drift: (share) => 1 + 0.5 * Math.exp(-(((share - 0.7) / 0.2) ** 2)) }) },
     'slower beside drift': { plan: (f) => pair(f, { requests: 4000, newerFrom: 0.4, drift: (share) => Math.exp(-0.4 * share), factor: () => 1.5 }), expect: slower() },
+    'host by host, beside a daily peak': {
+        plan: (f) => pair(f, { bare: true, requests: 6000, minutes: 600, newerFrom: 0.25, rolls: 0.2, drift: (share) => 1 + 0.6 * Math.exp(-(((share - 0.6) / 0.25) ** 2)), factor: () => 1.5 }), expect: slower(),
+    },
+    'host by host, beside a daily peak, harmless': {
+        expect: notSlower(), plan: (f) => void pair(f, { bare: true, requests: 6000, minutes: 600, newerFrom: 0.25, rolls: 0.2, drift: (share) => 1 + 0.6 * Math.exp(-(((share - 0.6) / 0.25) ** 2)) }),
+    },
     // ---- the mix ----
     'more of an expensive tenant': {
         expect: notSlower(), mix: /tenant/, plan: (f) => void pair(f, {

@@ -19,6 +19,8 @@ struct plan {
     double newer_takes;     /* log */
     double grows_at, grows; /* share of the time, log */
     bool alone;             /* the newer side, once it is there */
+    double rolls;           /* share of the time in which four hosts get the newer version one by one */
+    bool shared;            /* compared over the time that both share */
 };
 
 static struct match match_of(const struct plan *plan, struct diagnosis **ret_diagnosis)
@@ -30,10 +32,12 @@ static struct match match_of(const struct plan *plan, struct diagnosis **ret_dia
     assert_int_equal(diagnosis_new(&settings, ret_diagnosis), 0);
     for (uint64_t i = 1; i <= 4000; i++) {
         double share = (double)i / 4000;
-        bool newer = share > plan->newer_from && (plan->alone || i % 2),
+        int number = (int)(i / 2 % 4);
+        double begins = plan->newer_from + plan->rolls * number / 4;
+        bool newer = share > begins && (plan->alone || plan->rolls > 0 || i % 2),
              dear = stats_random_unit(&random) < plan->dear[newer];
         char host[16];
-        snprintf(host, sizeof(host), "%c%d", newer ? 'n' : 'o', (int)(i / 2 % 4));
+        snprintf(host, sizeof(host), "%c%d", newer && plan->rolls == 0 ? 'n' : 'o', number);
         struct span_attribute tenant = {SLICE("tenant"), dear ? SLICE("big") : SLICE("small")};
         struct span_resource resource = {
             .service = SLICE("shop"), .version = newer ? SLICE("2") : SLICE("1"), .host = slice_of(host)};
@@ -63,7 +67,7 @@ static struct match match_of(const struct plan *plan, struct diagnosis **ret_dia
             names_get(book->names,
                       book->service_versions.at[book->combinations.at[sides[0]->combination].first].version),
             "2") == 0;
-    struct match_settings matching = {false, 100};
+    struct match_settings matching = {.shared_time = plan->shared, .requests_min = 100};
     assert_int_equal(match_sides(book, &sides[swapped], 1, &sides[!swapped], 1, &matching, &match), 0);
     return match;
 }
@@ -134,11 +138,43 @@ static void growth_before_the_newer_version_costs_certainty(void **state)
     diagnosis_free(diagnosis);
 }
 
+/* Host by host, and then alone for long: over all time drift counts for the newer version, over the time that
+ * both share it does not. */
+static void what_came_host_by_host_is_compared_while_both_ran(void **state)
+{
+    struct diagnosis *diagnosis;
+    struct plan plan = {.newer_from = 0.3, .rolls = 0.2, .drift = 0.8, .newer_takes = 0.2};
+    struct match match = match_of(&plan, &diagnosis);
+    assert_true(!match.concurrent && match.shares_time);
+    assert_true(level(&match.newer) - level(&match.older) > 0.5);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+    plan.shared = true;
+    match = match_of(&plan, &diagnosis);
+    assert_true(match.concurrent && !match.shares_time && match.time_spread == 0);
+    assert_true(fabs(level(&match.newer) - level(&match.older) - 0.2) < 0.05);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+}
+
+/* A moment that both share is not enough. */
+static void all_at_once_shares_no_time(void **state)
+{
+    struct diagnosis *diagnosis;
+    struct plan plan = {.newer_from = 0.5, .alone = true, .shared = true};
+    struct match match = match_of(&plan, &diagnosis);
+    assert_true(!match.concurrent && !match.shares_time);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(drift_is_not_the_versions),
                                        cmocka_unit_test(a_mix_is_not_the_versions),
                                        cmocka_unit_test(different_times_cost_certainty),
-                                       cmocka_unit_test(growth_before_the_newer_version_costs_certainty)};
+                                       cmocka_unit_test(growth_before_the_newer_version_costs_certainty),
+                                       cmocka_unit_test(what_came_host_by_host_is_compared_while_both_ran),
+                                       cmocka_unit_test(all_at_once_shares_no_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
