@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 2)
+    if (size < 3) /* nothing is written */
         return 0;
     unsigned wire = data[0] % WIRES;
     size_t most = 1 + data[1] % 16;
