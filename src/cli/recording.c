@@ -212,9 +212,10 @@ int recording_run(struct recording *recording, struct problem *problem)
 
 static void print_summary(const char *folder, const struct observe_summary *s)
 {
+    char kinds[200];
+    observe_kinds(kinds, sizeof(kinds));
     if (!s->programs)
-        fprintf(stderr,
-                "sonde: nothing was traced: no program was found that sonde can trace (sonde doctor)\n");
+        fprintf(stderr, "sonde: nothing was traced: no dynamically linked %s was found\n", kinds);
     else
         fprintf(stderr, "sonde: %llu events of %u process%s in %s (%.1f MB)\n", (unsigned long long)s->events,
                 s->programs, s->programs == 1 ? "" : "es", folder, (double)s->bytes / 1e6);

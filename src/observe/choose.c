@@ -120,3 +120,8 @@ int observe_attach_all(struct observation *observation, const struct chosen *cho
     *ret_attached = attached;
     return attached ? 0 : last;
 }
+
+void observe_kinds(char *buffer, size_t size)
+{
+    target_kinds_say(buffer, size);
+}

@@ -125,6 +125,9 @@ int observe_wait(struct observation *observation);
  * *ret_hooks: how many there were. 0; -EALREADY when somebody traces it, -ENOTSUP, -EPERM, -EAGAIN. */
 int observe_clean(struct proc *proc, unsigned *ret_hooks, struct problem *problem);
 
+/* What can be traced, in words: "Node, Redis or Memcached". */
+void observe_kinds(char *buffer, size_t size);
+
 /* Where the probe is: SONDE_PROBE, beside the program, or where it was installed. The caller frees; NULL: no
  * memory. */
 char *observe_probe_path(void);
