@@ -4,10 +4,10 @@
  * Nothing is read of a quiet program: its thread times, memory, filters, children cannot have changed. It is
  * quiet no longer when the kernel's side says that one of its threads runs, or when a record of it arrives.
  *
- * With the kernel's side one look is enough that sees less time on a CPU than has passed since a thread ran:
- * it tells what happens after that. A service of which nothing is asked wakes up now and then, for a moment;
- * with hundreds of them, what each such moment costs is what sonde costs. Without the kernel's side a second
- * must have passed, and the account is still read afterwards, ever more seldom.
+ * With the kernel's side two looks at the account that see the same are enough, since it tells what happens
+ * after the first. A service of which nothing is asked wakes up now and then, for a moment; with hundreds of
+ * them, what each such moment costs is what sonde costs. Without the kernel's side a second must have passed,
+ * and the account is still read afterwards, ever more seldom.
  *
  * While all programs are quiet, and the kernel's side would say when one is not, the session sleeps, the
  * longer the longer they have been quiet: the first thread that runs wakes it (bpf/activity.bpf.c), so that
@@ -72,28 +72,18 @@ static bool may_rest(const struct program *program, uint64_t now_ns)
            !(program->midway && now_ns - program->started_ns < MIDWAY_NS);
 }
 
-/* Has no thread of it run all the while since it was seen to run? Then those that did have left their CPUs,
- * and the kernel's side says when one begins again. */
-static bool has_paused(const struct program *program, uint64_t cpu_ns, uint64_t still_ns)
-{
-    return program->cpu_ns && cpu_ns - program->cpu_ns < still_ns / 2;
-}
-
 static void look_at_account(struct program *program, bool reported, uint64_t now_ns)
 {
     uint64_t cpu_ns = process_cpu_ns(program), still_ns = now_ns - program->ran_ns;
-    bool rests = reported && cpu_ns && may_rest(program, now_ns);
     program->cpu_next_ns = now_ns + (reported         ? REPORTED_LOOK_NS
                                      : program->quiet ? MIN(MAX(still_ns / 20, LOOK_NS), LOOK_MAX_NS)
                                                       : LOOK_NS);
-    if (rests && !program->quiet && has_paused(program, cpu_ns, still_ns)) {
-        program->quiet = program->came_to_rest = true;
-    } else if (cpu_ns != program->cpu_ns || !cpu_ns) {
+    if (cpu_ns != program->cpu_ns || !cpu_ns) {
+        program->cpu_ns = cpu_ns;
         session_program_runs(program, reported, now_ns);
-    } else if (!program->quiet && still_ns > QUIET_AFTER_NS) {
+    } else if (!program->quiet && (still_ns > QUIET_AFTER_NS || (reported && may_rest(program, now_ns)))) {
         program->quiet = program->came_to_rest = true;
     }
-    program->cpu_ns = cpu_ns;
 }
 
 /* The kernel's side says so of every thread that it follows, unless records of it were lost of late. */

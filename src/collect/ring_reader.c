@@ -258,17 +258,6 @@ int ring_memory_extend(struct ring_memory *memory)
     return r < 0 ? r : s;
 }
 
-void ring_memory_prefetch(const struct ring_memory *memory, uint32_t slots)
-{
-    __builtin_prefetch(&memory->shared->slots_used);
-    for (uint32_t i = 0; i < MIN(slots, memory->slots_ready); i++) {
-        const struct sonde_thread *thread = memory->rings[i].shared;
-        __builtin_prefetch(&thread->owner);
-        __builtin_prefetch(&thread->head);
-        __builtin_prefetch(&thread->large);
-    }
-}
-
 uint32_t ring_memory_slots_used(const struct ring_memory *memory)
 {
     uint32_t used = __atomic_load_n(&memory->shared->slots_used, __ATOMIC_ACQUIRE);

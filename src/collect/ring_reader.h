@@ -52,10 +52,6 @@ uint64_t ring_memory_resident(const struct ring_memory *memory);
  * lose; it is tried again. */
 int ring_memory_extend(struct ring_memory *memory);
 
-/* Asks the CPU for what is read first of the memory, and of its first slots: a hint, for who is about to read
- * many of them. */
-void ring_memory_prefetch(const struct ring_memory *memory, uint32_t slots);
-
 /* How many slots were ever claimed, bounded by the geometry; and one of them. */
 uint32_t ring_memory_slots_used(const struct ring_memory *memory);
 struct ring *ring_memory_slot(struct ring_memory *memory, uint32_t slot);

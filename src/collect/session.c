@@ -168,7 +168,6 @@ void session_free(struct session *session)
     array_foreach (&session->programs, p)
         program_free(*p);
     array_done(&session->programs);
-    array_done(&session->due);
     ended_done(&session->ended);
     broker_free(session->plans);
     untraced_done(&session->untraced);
@@ -398,34 +397,6 @@ static bool manifest_is_due(const struct session *session, uint64_t now_ns)
     return age_ns > pause_ns && age_ns > times * session->manifest_took_ns;
 }
 
-static unsigned drain_program(struct session *session, struct program *program)
-{
-    unsigned fullness = program_drain(program, session->writer, &session->fit);
-    program->was_empty = !fullness;
-    if (program->gone) /* before the drain: nothing comes after it */
-        session_end_program(session, program, true);
-    return fullness;
-}
-
-/* Rings of many programs are in no cache of ours any more: what is read of them first is asked for while we
- * look for those that are due, so that we do not wait for one after the other. */
-static unsigned drain_programs(struct session *session, uint64_t now_ns)
-{
-    enum { SLOTS = 2 };
-    unsigned fullest = 0;
-    array_clear(&session->due);
-    array_foreach (&session->programs, p) {
-        if ((*p)->ended_ns || session_skips(session, *p, now_ns))
-            continue;
-        ring_memory_prefetch((*p)->rings, MIN((*p)->thread_count, (uint32_t)SLOTS));
-        if (array_add(&session->due, *p) < 0)
-            fullest = MAX(fullest, drain_program(session, *p));
-    }
-    array_foreach (&session->due, p)
-        fullest = MAX(fullest, drain_program(session, *p));
-    return fullest;
-}
-
 int session_step(struct session *session, int *ret_status)
 {
     if (session_wait_for_news(session, session_expects(session)))
@@ -440,7 +411,15 @@ int session_step(struct session *session, int *ret_status)
         take_anchor(session);
     unsigned fullest = session_kernel_drain(session);
     session_watch_filtered(session, now);
-    fullest = MAX(fullest, drain_programs(session, now));
+    array_foreach (&session->programs, p) {
+        if ((*p)->ended_ns || session_skips(session, *p, now))
+            continue;
+        unsigned fullness = program_drain(*p, session->writer, &session->fit);
+        (*p)->was_empty = !fullness;
+        fullest = MAX(fullest, fullness);
+        if ((*p)->gone) /* before the drain: nothing comes after it */
+            session_end_program(session, *p, true);
+    }
     session_notice_quiet(session, now);
     array_foreach (&session->programs, p)
         if ((*p)->came_to_rest && !(*p)->ended_ns)

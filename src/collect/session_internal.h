@@ -96,10 +96,9 @@ struct session {
     struct stall_sampler *sampler;
     struct broker *plans; /* of the worker that parses files of programs (attach/plan_worker.h) */
     ARRAY(struct program *) programs;
-    ARRAY(struct program *) due; /* those whose rings are drained in this step */
-    struct ended ended;          /* those of before */
-    ARRAY(struct guest) guests;  /* in the order in which they came */
-    struct guest *admitted;      /* whose turn it is; NULL: nobody's */
+    struct ended ended;         /* those of before */
+    ARRAY(struct guest) guests; /* in the order in which they came */
+    struct guest *admitted;     /* whose turn it is; NULL: nobody's */
     ARRAY(struct newcomer) newcomers;
     uint64_t followed_ns;
     uint64_t others_ns,
