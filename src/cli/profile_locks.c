@@ -128,12 +128,12 @@ static void print_class(const struct locks *l, const struct profile *p, const st
         }
     if (!is_lock && !found)
         return;
-    printf("%s%s%zu %s%s, waited for %s in %llu waits%s\n", is_lock ? "" : "\n", cli_style(1, STYLE_BOLD),
+    printf("%s%s%zu %s%s, waited for %s in %llu wait%s%s\n", is_lock ? "" : "\n", cli_style(1, STYLE_BOLD),
            found, is_lock ? "lock" : "condition", found == 1 ? "" : "s",
            clock_format_duration(waited_ns, waited, sizeof(waited)), (unsigned long long)waits,
-           cli_style(1, STYLE_NONE));
+           waits == 1 ? "" : "s", cli_style(1, STYLE_NONE));
     if (!is_lock)
-        puts("condition variables, semaphores, parked threads: nobody holds them");
+        puts("condition variables, semaphores, parked threads: no thread holds these");
     if (found)
         printf("%s%12s %9s %9s %8s  %s%s\n", cli_style(1, STYLE_BOLD), "waited", "waits", "longest",
                "threads",
@@ -151,7 +151,8 @@ static void print_class(const struct locks *l, const struct profile *p, const st
             }
         }
     if (small)
-        printf("%12s in %zu more places\n", clock_format_duration(rest_ns, waited, sizeof(waited)), small);
+        printf("%12s in %zu more place%s\n", clock_format_duration(rest_ns, waited, sizeof(waited)), small,
+               small == 1 ? "" : "s");
 }
 
 int profile_locks_print(const struct locks *l, const struct profile *p, unsigned top)

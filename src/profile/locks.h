@@ -1,9 +1,11 @@
-/* Who waits for which lock, where, and who holds it meanwhile: accounts of waits for futexes.
+/* Which threads wait for which lock, where, and which thread holds it during the wait: accounts of waits for
+ * futexes.
  *
- * A lock passes from thread to thread: who lets a waiter go on had it since the one before him did so. So a
- * wait is divided at the releases that other waits for the same lock ended with, and each part is held by who
- * ended it; the first one, where the program's memory names an owner that is a thread of the same process, by
- * that one. What is held up by nobody (condition variables, parked threads) is accounted for apart. */
+ * A lock passes from thread to thread: the one that ends a wait had it since the previous holder released it.
+ * So a wait is divided at the releases that other waits for the same lock ended with, and each part belongs
+ * to the thread that ended it; the first one, where the program's memory names an owner that is a thread of
+ * the same process, to that thread. What no thread holds (condition variables, parked threads) is accounted
+ * for separately. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROFILE_LOCKS_H
 #define PROFILE_LOCKS_H
