@@ -259,7 +259,11 @@ static bool add_v8_frame(struct walk *w, enum place place, const struct elf_symb
             add_regexp(w);
             return true;
         }
-        return add_frame(w, V8_BUILTIN) != NULL;
+        struct v8_frame *frame = add_frame(w, V8_BUILTIN);
+        uint64_t function = slot(w, -16), map;
+        if (frame && v8_is_object(function) && !v8_word(&w->v8->heap, function, 0, &map))
+            frame->function = function; /* of a heap that has ended: it has no name any more */
+        return frame != NULL;
     }
     if (mark & 1 || mark >> 1 == 0 || mark >> 1 > (uint64_t)l->frame_last + 8)
         return false;
@@ -458,7 +462,7 @@ static void name_builtin(struct v8 *v8, struct v8_frame *frame)
         if (v8_function(&v8->heap, frame->function, &function) == 0)
             name = function.name;
     }
-    frame->name = name ? name : strdup("V8 stub");
+    frame->name = name ? name : strdup(frame->function ? "(gone)" : "V8 stub");
 }
 
 static const struct {
