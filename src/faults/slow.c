@@ -127,6 +127,17 @@ static const struct process *process_of_pid(const struct analysis *a, int64_t pi
     return known ? (const struct process *)(uintptr_t)*known : NULL;
 }
 
+/* Of a wait for the answer of another process, what lacked a CPU: there, or here once it had come. */
+static uint64_t without_cpu_ns(const struct analysis *a, const struct process *process,
+                               const struct request *request, const struct vspan *span,
+                               const struct path_step *step)
+{
+    const struct process *other = span->peer_pid ? process_of_pid(a, span->peer_pid) : NULL;
+    const struct thread *thread = other ? thread_of(other, other->pid) : NULL;
+    return unread_ns(process, request->tid, span, step->start_ns, step->end_ns) +
+           (thread ? stretch_run_queue_ns(thread, step->start_ns, step->end_ns) : 0);
+}
+
 /* The part of a step until TCP last sent something again on its connection: before that no answer could be
  * expected. Returns where the rest begins. */
 static uint64_t judge_resent(struct analysis *a, const struct process *process, struct request *request,
@@ -164,7 +175,8 @@ static void judge_step(struct analysis *a, const struct process *process, struct
     if (step->class == PATH_PEER && span->kind == VSPAN_ipc) {
         if (is_thread_message(span) && span->end_ns)
             return; /* a thread that works for it */
-        if (took_ns < SLOW_NS + span->stalled_ns + span->starting_ns)
+        if (took_ns <
+            SLOW_NS + span->stalled_ns + span->starting_ns + without_cpu_ns(a, process, request, span, step))
             return;
         struct fault *fault = charge(a, process, FINDING_ipc_blocked, span->peer, NULL, NULL, request,
                                      step->start_ns + span->starting_ns, step->end_ns);

@@ -92,9 +92,9 @@ struct vspan {
     /* redis: number of the command on its connection, client id at the server, process of the server;
      * bytes of the write that carried it (all its commands), bytes of the arguments as Redis saw them. */
     uint64_t sequence, client_id, written_bytes, argument_bytes;
-    uint32_t write_messages; /* commands in that write */
-    int64_t peer_pid, peer_tid;
-    struct request *child; /* http: the request as the other service saw it; a reference */
+    uint32_t write_messages;    /* commands in that write */
+    int64_t peer_pid, peer_tid; /* message over a pipe: the process at its other end; 0: not traced */
+    struct request *child;      /* http: the request as the other service saw it; a reference */
 };
 
 /* "js"; of a store its name: "redis". */

@@ -146,8 +146,10 @@ static struct request *answer_oldest(struct analysis *a, struct connection *c, u
         return NULL;
     struct vspan *span = &owner->spans.at[message.span];
     span->end_ns = MAX(at_ns, span->start_ns);
+    const struct connection *other = other_end(a, c);
     if (message.sent_ns < c->ipc_first_answer_ns)
-        span->starting_ns = starting_ns(other_end(a, c), span);
+        span->starting_ns = starting_ns(other, span);
+    span->peer_pid = other ? other->process->pid : 0;
     span->peer = name_of(a, c); /* the other end may have shown itself since */
     span->unusual = attl_add(a, c->process->service, span);
     *ret_span = message.span;

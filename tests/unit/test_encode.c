@@ -54,6 +54,31 @@ static void many_calls_are_serialisation(void **state)
     feed_done(&feed);
 }
 
+/* Callbacks of 900 ms in which the thread had no CPU for 870: the share is of the rest. */
+static void waits_for_a_cpu_are_no_work(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    for (unsigned i = 0; i < 30; i++) {
+        uint64_t at = MS(100 + 1000 * i);
+        FEED_TEXT(&feed, "/files");
+        FEED(&feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+        FEED(&feed, v8_encode, API, API, at + MS(11), MS(10), .what = STRINGIFY, .bytes = 2000000);
+        FEED(&feed, http_response, API, API, at + MS(12), 0, .fd = 7, .generation = 1, .status = 200,
+             .header_bytes = 100, .content_length = 50);
+        FEED(&feed, stream_write, API, API, at + MS(13), 0, .fd = 7, .generation = 1, .bytes = 150);
+        FEED(&feed, sched_switch, 1, 1, at + MS(890), MS(870), .pid = API, .tid = API,
+             .runnable_ns = MS(870));
+        FEED(&feed, node_callback, API, API, at + MS(899), MS(899) - US(5), .async_id = 9);
+        FEED(&feed, stream_io, API, API, at + MS(900), MS(900), .fd = 7, .generation = 1, .events = 1);
+    }
+    const struct finding *f = find(feed_finish(&feed), FINDING_serialisation);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "active_ns")->count, 30 * MS(29), 30 * MS(31));
+    feed_done(&feed);
+}
+
 static void short_calls_are_none(void **state)
 {
     struct feed feed;
@@ -87,9 +112,8 @@ static void few_long_calls_are_stalls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_calls_are_serialisation),
-        cmocka_unit_test(short_calls_are_none),
-        cmocka_unit_test(a_share_that_is_small_is_none),
+        cmocka_unit_test(many_calls_are_serialisation), cmocka_unit_test(waits_for_a_cpu_are_no_work),
+        cmocka_unit_test(short_calls_are_none),         cmocka_unit_test(a_share_that_is_small_is_none),
         cmocka_unit_test(few_long_calls_are_stalls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

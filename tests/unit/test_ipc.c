@@ -45,13 +45,23 @@ static void end_turn(struct feed *feed, int32_t fd, uint64_t async_id, uint64_t 
 }
 
 /* A request that sends a message at once and is answered when the answer comes. */
-static void ping(struct feed *feed, uint64_t at, uint64_t took_ns)
+static void ask(struct feed *feed, uint64_t at)
 {
     begin(feed, 30, "/ping", at);
     FEED(feed, stream_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9, .result = 9);
     end_turn(feed, 30, 900, at - US(50), at + US(100));
-    answer(feed, 30, at + took_ns);
-    end_turn(feed, 21, 901, at + took_ns - US(50), at + took_ns + US(50));
+}
+
+static void hear(struct feed *feed, uint64_t at)
+{
+    answer(feed, 30, at);
+    end_turn(feed, 21, 901, at - US(50), at + US(50));
+}
+
+static void ping(struct feed *feed, uint64_t at, uint64_t took_ns)
+{
+    ask(feed, at);
+    hear(feed, at + took_ns);
 }
 
 static const struct finding *find(const struct report *report, enum finding_kind kind)
@@ -96,6 +106,23 @@ static void the_first_answer_is_not_held_against_anyone(void **state)
     for (unsigned i = 1; i < 5; i++)
         ping(&feed, MS(1000 * i), MS(1));
     assert_int_equal(feed_finish(&feed)->findings.count, 0);
+    feed_done(&feed);
+}
+
+/* The child has no CPU for most of the time that its answers take: that is not its fault. */
+static void an_end_without_a_cpu_is_not_late(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, thread_sched, 0, 0, MS(10), 0, .run_ns = MS(1), .pid = CHILD, .tid = CHILD);
+    ping(&feed, MS(100), MS(1));
+    for (unsigned i = 1; i < 5; i++) {
+        ask(&feed, MS(1000 * i));
+        FEED(&feed, thread_sched, 0, 0, MS(1000 * i + 199), 0, .run_ns = MS(1 + i), .wait_ns = MS(190 * i),
+             .pid = CHILD, .tid = CHILD);
+        hear(&feed, MS(1000 * i + 200));
+    }
+    assert_null(find(feed_finish(&feed), FINDING_ipc_blocked));
     feed_done(&feed);
 }
 
@@ -181,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_answers_are_named_with_both_descriptors),
         cmocka_unit_test(the_first_answer_is_not_held_against_anyone),
+        cmocka_unit_test(an_end_without_a_cpu_is_not_late),
         cmocka_unit_test(answers_that_are_read_at_once_belong_to_all_who_asked),
         cmocka_unit_test(a_full_pipe_is_named),
         cmocka_unit_test(telling_is_not_waiting),

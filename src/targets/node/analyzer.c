@@ -41,8 +41,8 @@ static void process_free(struct process *process)
 
 static void process_serves(struct thread *thread)
 {
-    node_process(thread->process)->active_before_ns =
-        node_thread(thread)->loop ? node_thread(thread)->loop->active_ns : 0;
+    node_process(thread->process)->net_before_ns =
+        node_thread(thread)->loop ? node_thread(thread)->loop->net_ns : 0;
     encode_serves(thread->process);
 }
 

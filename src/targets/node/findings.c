@@ -300,15 +300,15 @@ static bool weighs(const struct analysis *a, const struct process *process, cons
 
 static int judge_encoding(struct analysis *a, struct process *process, struct report *report)
 {
-    uint64_t active_ns = 0;
+    uint64_t active_ns = 0; /* as the calls: without waits for a CPU */
     struct encode_sum sum;
     uint8_t what = 0;
     encode_total(process, &sum, &what);
     map_foreach (&process->threads, slot) {
         const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-        active_ns += node_thread(thread)->loop ? node_thread(thread)->loop->active_ns : 0;
+        active_ns += node_thread(thread)->loop ? node_thread(thread)->loop->net_ns : 0;
     }
-    active_ns -= MIN(active_ns, node_process(process)->active_before_ns);
+    active_ns -= MIN(active_ns, node_process(process)->net_before_ns);
     uint64_t calls_ns = sum.felt_ns;
     sum.felt_ns = took_ns(process, &sum);
     struct fault *fault = encode_fault(a, process);

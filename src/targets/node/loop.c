@@ -83,7 +83,7 @@ static void spread(struct loop_watch *w, uint64_t start_ns, uint64_t end_ns, siz
     }
 }
 
-void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint64_t net_ns)
 {
     struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
     if (!bin)
@@ -94,6 +94,7 @@ void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     bin->turns++;
     bin->longest_ns = MAX(bin->longest_ns, end_ns - start_ns);
     w->active_ns += end_ns - start_ns;
+    w->net_ns += net_ns;
     w->turns++;
     w->last_ns = MAX(w->last_ns, end_ns);
     spread(w, start_ns, end_ns, offsetof(struct loop_bin, active_ns));

@@ -639,12 +639,12 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     node_thread(thread)->newest_id = MAX(node_thread(thread)->newest_id, turn.newest_id);
     if (end_ns == start_ns)
         return;
+    uint64_t net_ns = activity_net_ns(thread, start_ns, end_ns), own_ns = net_ns - MIN(turn.gc_ns, net_ns);
     stretch_active(thread, start_ns, end_ns);
-    loop_turn(a, thread, start_ns, end_ns);
+    loop_turn(a, thread, start_ns, end_ns, net_ns);
     if (end_ns - start_ns >= LONG_TURN_NS)
         thread->long_turns[thread->long_turn_count++ % LONG_TURNS] = (struct long_turn){start_ns, end_ns, 0};
     /* What waited for a CPU most of its time is short, and tells of the machine's load besides. */
-    uint64_t net_ns = activity_net_ns(thread, start_ns, end_ns), own_ns = net_ns - MIN(turn.gc_ns, net_ns);
     bool encodes = encode_turn(thread->process, own_ns, turn.encode_ns);
     if (net_ns < a->options.stall_ns) {
         if (turn.gc_ns || turn.encode_ns)

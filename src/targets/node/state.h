@@ -24,6 +24,7 @@ enum { LOOP_BINS = 256 };
 struct loop_watch {
     uint64_t from_ns, width_ns;
     uint64_t before_ns; /* of turns, what lies before from_ns: the first had begun then */
+    uint64_t net_ns;    /* active, and not waiting for a CPU */
     uint64_t active_ns, turns, ticks, last_poll_ns, longest_tick_ns, late_timers, worst_late_ns;
     uint64_t callbacks, pool_queued_ns, pool_running_ns,
         pool_done_ns; /* callbacks: of streams, pool, ports */
@@ -103,8 +104,8 @@ enum { POOL_RUNS_KEPT = 256 };
 /* ---- what is kept of a process and of a thread ---- */
 
 struct node_process {
-    uint64_t active_before_ns; /* of its loops, before the first request */
-    struct map pool;           /* request pointer -> struct pool_op * */
+    uint64_t net_before_ns; /* of its loops, before the first request */
+    struct map pool;        /* request pointer -> struct pool_op * */
     uint32_t pool_threads;
     struct pool_run runs[POOL_RUNS_KEPT];
     size_t run_count;
@@ -164,7 +165,9 @@ void function_sums_free(struct process *process);
 
 /* loop.c */
 struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t at_ns);
-void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* net_ns: of it, without waits for a CPU. */
+void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+               uint64_t net_ns);
 /* A poll phase: a turn of the loop as a whole. timeout_ms: how long it was willing to wait. */
 void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                int32_t timeout_ms);
