@@ -492,28 +492,34 @@ static int by_held(const void *a, const void *b)
     return x->held_ns > y->held_ns ? -1 : x->held_ns < y->held_ns;
 }
 
-static int add_holder(struct lock_site *site, const struct thread_at *t, const struct part *part)
+/* The list, which only grows, with room for one more element of that size. NULL: there is none, and the list
+ * is as it was. */
+static void *with_room(void *list, size_t count, size_t size)
 {
-    for (size_t i = 0; i < site->holder_count; i++) {
-        struct lock_holder *h = &site->holders[i];
-        if (h->pid == t->pid && h->tid == t->tid && h->where == t->where) {
-            h->held_ns += part->ns;
-            h->count += part->count;
-            return 0;
-        }
-    }
-    struct lock_holder *grown = realloc(site->holders, (site->holder_count + 1) * sizeof(*grown));
-    if (!grown)
+    if (count & (count - 1)) /* it was doubled when it had a power of two */
+        return list;
+    return realloc(list, (count ? 2 * count : 1) * size);
+}
+
+/* ids: (site, process, thread, frame) -> index in the site's holders. */
+static int add_holder(struct lock_site *site, struct map *ids, const struct thread_at *t,
+                      const struct part *part)
+{
+    uint32_t key[] = {part->site, t->pid, t->tid, t->where};
+    bool added;
+    int64_t i = index_of(ids, key, sizeof(key), site->holder_count, SIZE_MAX, &added);
+    struct lock_holder *list = site->holders;
+    if (i < 0 || (added && !(list = with_room(list, site->holder_count, sizeof(*list)))))
         return -ENOMEM;
-    site->holders = grown;
-    struct lock_holder *h = &grown[site->holder_count++];
-    *h = (struct lock_holder){.pid = t->pid,
-                              .tid = t->tid,
-                              .where = t->where,
-                              .stack = t->stack,
-                              .held_ns = part->ns,
-                              .count = part->count};
-    memcpy(h->name, t->name, sizeof(h->name));
+    site->holders = list;
+    struct lock_holder *h = &list[i];
+    if (added) {
+        *h = (struct lock_holder){.pid = t->pid, .tid = t->tid, .where = t->where, .stack = t->stack};
+        memcpy(h->name, t->name, sizeof(h->name));
+        site->holder_count++;
+    }
+    h->held_ns += part->ns;
+    h->count += part->count;
     return 0;
 }
 
@@ -529,18 +535,18 @@ void locks_accounts_free(struct lock_account *accounts, size_t count)
 
 static int add_site(struct lock_account *a, const struct site *s, size_t *ret_place)
 {
-    struct lock_site *grown = realloc(a->sites, (a->site_count + 1) * sizeof(*grown));
-    if (!grown)
+    struct lock_site *list = with_room(a->sites, a->site_count, sizeof(*list));
+    if (!list)
         return -ENOMEM;
-    a->sites = grown;
+    a->sites = list;
     *ret_place = a->site_count;
-    grown[a->site_count++] = (struct lock_site){.frame = s->frame,
-                                                .waited_ns = s->waited_ns,
-                                                .longest_ns = s->longest_ns,
-                                                .count = s->count,
-                                                .open = s->open,
-                                                .threads = s->threads.count,
-                                                .stack = s->longest_stack};
+    list[a->site_count++] = (struct lock_site){.frame = s->frame,
+                                               .waited_ns = s->waited_ns,
+                                               .longest_ns = s->longest_ns,
+                                               .count = s->count,
+                                               .open = s->open,
+                                               .threads = s->threads.count,
+                                               .stack = s->longest_stack};
     a->waited_ns += s->waited_ns;
     a->count += s->count;
     return 0;
@@ -550,6 +556,7 @@ struct lock_account *locks_accounts(const struct locks *l, size_t *ret_count)
 {
     struct lock_account *list = calloc(l->accounts.count + 1, sizeof(*list));
     size_t *places = calloc(l->sites.count + 1, sizeof(*places)), count = 0;
+    struct map holders = {0};
     bool *is_lock = which_are_locks(l);
     int r = list && places && is_lock ? 0 : -ENOMEM;
     for (size_t i = 0; r == 0 && i < l->accounts.count; i++) {
@@ -567,7 +574,7 @@ struct lock_account *locks_accounts(const struct locks *l, size_t *ret_count)
         else if (p->by == NO_CPU)
             site->no_cpu_ns += p->ns;
         else
-            r = add_holder(site, &l->threads_at.at[p->by], p);
+            r = add_holder(site, &holders, &l->threads_at.at[p->by], p);
     }
     for (size_t i = 0; list && i < l->accounts.count; i++) {
         for (size_t k = 0; k < list[i].site_count; k++)
@@ -578,6 +585,7 @@ struct lock_account *locks_accounts(const struct locks *l, size_t *ret_count)
             qsort(list[i].sites, list[i].site_count, sizeof(struct lock_site), by_site);
         count += list[i].site_count > 0;
     }
+    map_done(&holders);
     free(places);
     free(is_lock);
     if (r < 0) {

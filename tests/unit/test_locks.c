@@ -315,6 +315,49 @@ static void crowds(void **state)
     done(&f);
 }
 
+/* Many threads have one lock, each twice and for a time of its own; and others of the same numbers another.
+ */
+static void many_holders_of_one_place(void **state)
+{
+    enum { HOLDERS = 20000, FIRST = 1000 };
+    (void)state;
+    struct fixture f;
+    size_t count;
+    begin(&f, 0);
+    uint64_t now = 0, *held = calloc(2 * HOLDERS, sizeof(*held));
+    assert_non_null(held);
+    for (uint32_t i = 0; i < 4 * HOLDERS; i++) {
+        uint32_t holder = (i * 7919u) % HOLDERS, ms = 1 + (holder * 31 + i) % 97;
+        uint32_t lock = i / HOLDERS % 2;
+        starts(&f, f.mutex, 101, now, 0x1000 + 0x1000 * lock, 0);
+        ends(&f, 101, now, now + ms, now + ms, FIRST + holder);
+        held[lock * HOLDERS + holder] += ms;
+        now += ms + 1;
+    }
+    struct lock_account *list = locks_accounts(f.locks, &count);
+    assert_int_equal(count, 2);
+    for (size_t i = 0; i < count; i++) {
+        const struct lock_site *s = &list[i].sites[0];
+        const uint64_t *own = held + (list[i].address == 0x1000 ? 0 : HOLDERS);
+        uint8_t *seen = calloc(HOLDERS, 1);
+        assert_non_null(seen);
+        assert_int_equal(list[i].site_count, 1);
+        assert_int_equal(s->holder_count, HOLDERS);
+        for (size_t k = 0; k < s->holder_count; k++) {
+            uint32_t holder = s->holders[k].tid - FIRST;
+            assert_true(holder < HOLDERS && !seen[holder]);
+            seen[holder] = 1;
+            assert_int_equal(s->holders[k].held_ns, own[holder] * MS);
+            assert_int_equal(s->holders[k].count, 2);
+            assert_true(k == 0 || s->holders[k - 1].held_ns >= s->holders[k].held_ns);
+        }
+        free(seen);
+    }
+    locks_accounts_free(list, count);
+    free(held);
+    done(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +370,7 @@ int main(void)
         cmocka_unit_test(timed_tries),
         cmocka_unit_test(torn_and_short),
         cmocka_unit_test(crowds),
+        cmocka_unit_test(many_holders_of_one_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
