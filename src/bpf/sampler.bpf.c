@@ -18,7 +18,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile unsigned int only_targets = 0;         /* 1: only processes in `targets` */
 const volatile unsigned long long off_cpu_min_ns = 0; /* shorter waits are not sent */
 const volatile unsigned int want_kernel = 1;
-const volatile unsigned int own_pid = 0; /* the agent does not sample itself */
+const volatile unsigned int want_wakers = 0; /* 1: the stacks of who ends waits, too */
+const volatile unsigned int own_pid = 0;     /* the agent does not sample itself */
 
 unsigned long long started_ns;      /* when the clock was set */
 unsigned long long clock_period_ns; /* on average, of a clock; 0: another event. The rate may change */
@@ -402,13 +403,32 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
     return 0;
 }
 
+/* The stack of the thread that runs, which wakes another one. In an interrupt it is not its doing: that shows
+ * in the kernel's frames, to the user's half. */
+static __always_inline void send_waker(void *ctx, u32 tid, u64 now_ns)
+{
+    u64 id = bpf_get_current_pid_tgid();
+    u32 pid = id >> 32, slot = 1;
+    struct task_struct *waker = bpf_get_current_task_btf();
+    struct registers user = {};
+    int has_user = user_registers(waker, &user);
+    struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
+    struct sample *sample = bpf_map_lookup_elem(&scratch, &slot);
+    if (!sample || !(u32)id || (has_user && !process) || (process && process->ignored))
+        return;
+    begin(&sample->head, SAMPLE_WAKER, tid, now_ns);
+    send(sample, fill(ctx, sample, process, has_user ? &user : 0, waker, 1, slot));
+}
+
 /* Not sched_wakeup, which may come in an interrupt of the CPU that the thread goes to. */
 SEC("raw_tp/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
     u32 tid = BPF_CORE_READ(task, pid), slot = 0;
-    if (!bpf_map_lookup_elem(&waiting, &tid))
+    struct sample *waits = bpf_map_lookup_elem(&waiting, &tid);
+    if (!waits)
         return 0;
+    u64 since_ns = waits->head.time_ns;
     struct wake *wake = bpf_map_lookup_elem(&wake_scratch, &slot);
     if (!wake)
         return 0;
@@ -419,7 +439,11 @@ int BPF_PROG(on_waking, struct task_struct *task)
     bpf_get_current_comm(wake->by.name, sizeof(wake->by.name));
     __builtin_memset(wake->by.frames, 0, sizeof(wake->by.frames));
     bpf_get_stack(ctx, wake->by.frames, sizeof(wake->by.frames), 0);
-    bpf_map_update_elem(&wakes, &tid, wake, BPF_NOEXIST); /* the first made it ready */
+    u64 now_ns = wake->ready_ns;
+    if (bpf_map_update_elem(&wakes, &tid, wake, BPF_NOEXIST)) /* the first made it ready */
+        return 0;
+    if (want_wakers && now_ns - since_ns >= off_cpu_min_ns)
+        send_waker(ctx, tid, now_ns);
     return 0;
 }
 

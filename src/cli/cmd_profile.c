@@ -23,6 +23,7 @@
 #include "cli/profile_sampling.h"
 #include "cli/profile_steer.h"
 #include "cli/profile_trace.h"
+#include "cli/profile_wakers.h"
 #include "profile/business.h"
 #include "profile/formats.h"
 #include "profile/identity.h"
@@ -350,6 +351,12 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
     bool listed = !o->output && !o->format && !o->json && !o->push, waits = listed && !o->sampler.on_cpu;
     if (facts.locks && listed)
         return profile_locks_print(facts.locks, profile, o->top);
+    if (facts.wakers && listed) {
+        r = profile_wakers_print(profile, &o->rules, o->top);
+        if (waits || r)
+            return r;
+        putchar('\n');
+    }
     if (waits) { /* the innermost functions are the kernel's, and alike: who called them comes first */
         print_business(stdout, profile, &o->rules, o->top);
         putchar('\n');
@@ -447,7 +454,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     if (says_how_certain && !o.merge && profile_windows_begin(profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
-    o.sampler.source = format != FORMAT_FOLDED || o.json || (o.sampler.locks && !o.output && !o.format);
+    bool places = (o.sampler.locks || o.sampler.waker_stacks) && !o.output && !o.format;
+    o.sampler.source = format != FORMAT_FOLDED || o.json || places;
     pid_t child = 0;
     if (o.output && (r = file_replaceable(o.output)) < 0) {
         problem_set(&problem, r, "%s: %s", o.output, strerror(-r));
@@ -504,7 +512,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return cli_fail(r == -EPERM || r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     }
     struct sampler_counts counts;
-    struct profile_facts facts = {.counts = &counts, .locks = sampler_locks(sampler)};
+    struct profile_facts facts = {
+        .counts = &counts, .locks = sampler_locks(sampler), .wakers = o.sampler.waker_stacks};
     sampler_counts(sampler, &counts);
     if (sampling.rate.options)
         facts.rate = &sampling.rate;
@@ -578,7 +587,7 @@ const struct command command_profile = {
                 "  sonde profile -d 10 4711 4712\n"
                 "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
                 "  sonde profile --process nginx -d 10\n"
-                "  sonde profile --event off-cpu --wakers -d 10 4711\n"
+                "  sonde profile --event off-cpu --wakers=stacks -d 10 4711\n"
                 "  sonde profile --event lock -d 10 4711\n"
                 "  sonde profile --trace /tmp/trace -d 10 4711\n"
                 "  sonde profile --error 5%@1% -d 600 --process java\n"

@@ -101,6 +101,16 @@ static int take_off_cpu_min(const char *value, void *into, struct problem *probl
     return 0;
 }
 
+static int take_wakers(const char *value, void *into, struct problem *problem)
+{
+    struct profile_options *o = into;
+    if (value && strcmp(value, "stacks") != 0)
+        return problem_set(problem, -EINVAL, "invalid value '%s' (stacks, or none)", value);
+    o->sampler.wakers = true;
+    o->sampler.waker_stacks |= value != NULL;
+    return 0;
+}
+
 static int take_process(const char *name, void *into, struct problem *problem)
 {
     struct profile_options *o = into;
@@ -159,8 +169,10 @@ static const struct option_row ROWS[] = {
      OPTION_TEXT, .at = AT(event)},
     {"off-cpu-min", .value = "MS", .text = "leave out shorter waits (1; 0 with --event lock)",
      .type = OPTION_CALL, .take = take_off_cpu_min},
-    {"wakers", .text = "let the innermost frame of a wait name who ended it: a thread, a timer, an interrupt",
-     .type = OPTION_FLAG, .at = AT(sampler.wakers)},
+    {"wakers", .value = "[=stacks]",
+     .text = "let the innermost frame of a wait name who ended it: a thread, a timer, an interrupt; stacks: "
+             "and behind it the stack that did so, and who had woken that thread",
+     .type = OPTION_CALL, .take = take_wakers},
     {"idle", .text = "include idle waits: those of event loops and workers without work, left out otherwise",
      .type = OPTION_FLAG, .at = AT(sampler.idle)},
     {"threads", .text = "separate threads", .type = OPTION_FLAG, .at = AT(sampler.by_thread)},

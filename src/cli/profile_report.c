@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/profile_locks.h"
 #include "cli/profile_steer.h"
+#include "cli/profile_wakers.h"
 #include "finding/report.h"
 #include "http/client.h"
 #include "profile/blocks.h"
@@ -101,9 +102,10 @@ static void explain_hot(struct finding *f, const struct profile *p, const struct
                     : finding_say(f, "%s With %llu samples its share may be anything from %.0f to %.0f %%.",
                                   where, (unsigned long long)samples, 100 * s->low, 100 * s->high);
     f->remedy = strcmp(p->event, "lock") == 0 ? "Hold the lock for less time, or divide what it protects."
-                : profile_has_waits(p) ? "Look at who ends its waits: sonde profile --event off-cpu --wakers."
-                : calls                ? "Call it less often, or keep what it returned."
-                                       : "Look at its lines: sonde profile --lines.";
+                : profile_has_waits(p)
+                    ? "Look at who ends its waits: sonde profile --event off-cpu --wakers=stacks."
+                : calls ? "Call it less often, or keep what it returned."
+                        : "Look at its lines: sonde profile --lines.";
 }
 
 static int add_hot(struct report *report, const struct profile *p, const struct business_function *b,
@@ -296,6 +298,8 @@ static int fill(struct report *report, const struct profile *p, const struct bus
         json_object_set_new(json_object_get(report->extra, "profile"), "quality", quality_json(counts));
     if (facts->locks && r == 0)
         r = profile_locks_add_json(facts->locks, p, top, json_object_get(report->extra, "profile"));
+    if (facts->wakers && r == 0)
+        r = profile_wakers_add_json(p, rules, top, json_object_get(report->extra, "profile"));
     profile_steer_add_json(json_object_get(report->extra, "profile"), facts);
     free(totals);
     return r;

@@ -20,6 +20,7 @@ struct profile_facts {
     const struct rate_summary *rate;        /* when it followed the load */
     const struct certainty_reached *target; /* of --error */
     const struct locks *locks;              /* of --event lock */
+    bool wakers;                            /* waits have their wakers' stacks behind them */
 };
 
 /* Prints the document: findings (hot-function, outlier-instance), the top functions, what is known

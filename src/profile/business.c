@@ -136,12 +136,13 @@ struct business_function *business_functions(const struct profile *p, const stru
     ARRAY(struct entered) entered = {0};
     struct map index = {0}, pairs = {0};
     uint8_t *library = malloc(p->frames.count + 1);
-    bool failed = !library;
+    uint32_t *ends = profile_own_ends(p);
+    bool failed = !library || !ends;
     for (size_t i = 0; !failed && i < p->frames.count; i++)
         library[i] = business_is_library(p, rules, (uint32_t)i);
     for (size_t i = 1; !failed && i < p->nodes.count; i++) {
         uint64_t weight = p->nodes.at[i].weight;
-        uint32_t at = (uint32_t)i, below = 0; /* below: the library function that the application called */
+        uint32_t at = ends[i], below = 0; /* below: the library function that the application called */
         while (weight && at && library[p->nodes.at[at].frame]) {
             uint32_t frame = p->nodes.at[at].frame;
             below = profile_begins_interrupt(p, frame) ? 0 : frame; /* nobody calls an interrupt */
@@ -184,6 +185,7 @@ struct business_function *business_functions(const struct profile *p, const stru
         }
     }
     free(library);
+    free(ends);
     map_done(&index);
     map_done(&pairs);
     array_done(&entered);
@@ -200,16 +202,18 @@ struct business_function *business_functions(const struct profile *p, const stru
 int business_label(struct profile *p, const struct business_rules *rules)
 {
     uint8_t *library = malloc(p->frames.count + 1);
-    int r = library ? array_reserve(&p->business, p->nodes.count) : -ENOMEM;
+    uint32_t *ends = profile_own_ends(p);
+    int r = library && ends ? array_reserve(&p->business, p->nodes.count) : -ENOMEM;
     for (size_t i = 0; r == 0 && i < p->frames.count; i++)
         library[i] = business_is_library(p, rules, (uint32_t)i);
     for (size_t i = 0; r == 0 && i < p->nodes.count; i++) {
         const struct profile_node *n = &p->nodes.at[i];
-        bool own = i && !library[n->frame];
+        bool own = i && ends[i] == i && !library[n->frame];
         p->business.at[i] = own ? p->frames.at[n->frame].name : i ? p->business.at[n->parent] : 0;
     }
     if (r == 0)
         p->business.count = p->nodes.count;
     free(library);
+    free(ends);
     return r;
 }

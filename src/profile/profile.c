@@ -282,6 +282,24 @@ bool profile_begins_interrupt(const struct profile *p, uint32_t frame)
     return false;
 }
 
+bool profile_is_waker(const struct profile *p, uint32_t frame)
+{
+    const struct profile_frame *f = &p->frames.at[frame];
+    return f->kind == FRAME_KERNEL &&
+           strncmp(profile_text(p, f->name), PROFILE_WOKEN_BY, strlen(PROFILE_WOKEN_BY)) == 0;
+}
+
+uint32_t *profile_own_ends(const struct profile *p)
+{
+    uint32_t *ends = calloc(p->nodes.count, sizeof(*ends));
+    for (size_t i = 1; ends && i < p->nodes.count; i++) {
+        uint32_t parent = p->nodes.at[i].parent;
+        bool others = ends[parent] != parent || (parent && profile_is_waker(p, p->nodes.at[parent].frame));
+        ends[i] = others ? ends[parent] : (uint32_t)i;
+    }
+    return ends;
+}
+
 /* A function of several lines or modules is one function: frames are compared by name, file and kind, unless
  * lines are told apart. */
 uint64_t profile_function_key(const struct profile *p, uint32_t frame)
@@ -305,10 +323,15 @@ struct profile_function *profile_functions(const struct profile *p, size_t *ret_
     struct map index = {0};
     uint64_t *totals = profile_totals(p);
     uint32_t *function = calloc(p->nodes.count, sizeof(*function));
-    bool failed = !totals || !function;
+    uint32_t *ends = profile_own_ends(p);
+    bool failed = !totals || !function || !ends;
     for (size_t i = 1; !failed && i < p->nodes.count; i++) {
         const struct profile_node *n = &p->nodes.at[i];
         bool added;
+        if (ends[i] != i) {
+            list.at[function[ends[i]] - 1].self += n->weight;
+            continue;
+        }
         uint64_t *at = map_put(&index, profile_function_key(p, n->frame), &added);
         struct profile_function fresh = {.frame = n->frame};
         if (!at || (added && array_add(&list, fresh) < 0)) {
@@ -328,6 +351,7 @@ struct profile_function *profile_functions(const struct profile *p, size_t *ret_
     map_done(&index);
     free(totals);
     free(function);
+    free(ends);
     if (failed) {
         array_done(&list);
         return NULL;

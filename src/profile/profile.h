@@ -141,7 +141,16 @@ bool profile_has_waits(const struct profile *profile);
  * A fault is the program's own. */
 bool profile_begins_interrupt(const struct profile *profile, uint32_t frame);
 
-/* A function over all stacks. */
+/* Whether a frame says who ended a wait. What is below it in a stack is that thread's, the innermost frame
+ * first. */
+#define PROFILE_WOKEN_BY "[woken by "
+bool profile_is_waker(const struct profile *profile, uint32_t frame);
+
+/* By node: where the stack of the thread that it is of ends; itself, or the frame that says who ended its
+ * wait. The caller's; NULL when memory ran out. */
+uint32_t *profile_own_ends(const struct profile *profile);
+
+/* A function over all stacks; the stacks of wakers are not counted. */
 struct profile_function {
     uint32_t frame;
     uint64_t self, total; /* weights; total counts a recursive function once per stack */

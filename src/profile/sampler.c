@@ -164,11 +164,24 @@ static uint32_t switch_frames(struct sampler *s, const uint64_t *kernel, uint32_
     return first;
 }
 
+/* And where a thread wakes another one: our own program, what called it, and what all wake-ups pass. */
+static uint32_t wake_frames(struct sampler *s, const uint64_t *kernel, uint32_t count)
+{
+    for (uint32_t i = 0; i + 1 < count && i < 8; i++) {
+        const char *name = kernel_names_at(s->kernel, kernel[i] - (i > 0));
+        if (name && strcmp(name, "try_to_wake_up") == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
 /* The kernel's frames and then the user's, the innermost first. */
 static size_t all_frames(struct sampler *s, struct profile *profile, const struct sampler_sample *sample,
                          const uint64_t *kernel, uint32_t *frames)
 {
-    uint32_t first = sample->kind == SAMPLE_OFF ? switch_frames(s, kernel, sample->kernel_words) : 0;
+    uint32_t first = sample->kind == SAMPLE_OFF     ? switch_frames(s, kernel, sample->kernel_words)
+                     : sample->kind == SAMPLE_WAKER ? wake_frames(s, kernel, sample->kernel_words)
+                                                    : 0;
     size_t count = 0;
     for (uint32_t i = first; i < sample->kernel_words; i++) {
         const char *name = kernel_names_at(s->kernel, kernel[i] - (i > 0));
@@ -205,6 +218,20 @@ void sampler_count_stack(struct sampler *s, const struct profile *profile,
     s->polled++;
 }
 
+/* Counts a wait below the stack that waited. */
+static void add_wait(struct sampler *s, struct profile *profile, const struct sampler_sample *sample,
+                     uint32_t node, bool idle, const struct sampler_waker *waker,
+                     const struct wakers_chain *chain)
+{
+    if (!chain->count) {
+        waits_count(profile, sample, node, idle, waker, s->options.wakers ? s->kernel : NULL);
+        return;
+    }
+    uint64_t blocked = waits_count_ready(profile, sample, node, idle);
+    if (blocked)
+        waits_count_at(profile, sample, wakers_below(s->wakers, profile, node, chain), 1, blocked);
+}
+
 static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
                       const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end,
                       const struct sampler_waker *waker)
@@ -216,6 +243,11 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     uint64_t left_out = idle ? sample->weight - waits_ready(sample) : 0;
     s->idle_waits += idle;
     s->idle_ns += left_out;
+    struct wakers_chain chain = {0};
+    if (sample->kind == SAMPLE_OFF && waker && s->wakers) { /* idle or not: it may wake others now */
+        uint32_t thread, by = waits_waker_frame(s->kernel, profile, waker, &thread);
+        chain = wakers_ended(s->wakers, profile, sample, by, thread);
+    }
     if (idle && left_out == sample->weight)
         return;
     size_t group_count = sampler_groups(s, profile, process, sample, end, groups);
@@ -224,7 +256,7 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     while (count-- > 0)
         node = profile_child(profile, node, frames[count]);
     if (sample->kind == SAMPLE_OFF)
-        waits_count(profile, sample, node, idle, waker, s->options.wakers ? s->kernel : NULL);
+        add_wait(s, profile, sample, node, idle, waker, &chain);
     else
         waits_count_at(profile, sample, node, 1, sample->weight);
     sampler_count_stack(s, profile, sample, end);
@@ -266,6 +298,24 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
     struct process *process;
     if (sampler_name(s, profile, sample, words, &process))
         add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end, waker);
+}
+
+/* A thread is about to end another one's wait. */
+static void on_waker(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
+{
+    uint32_t frames[SAMPLER_KERNEL + ARRAY_SIZE(s->stack->frames) + 1];
+    struct process *process;
+    char text[96];
+    if (!s->wakers || !sampler_name(s, s->off, sample, words, &process))
+        return;
+    size_t count = all_frames(s, s->off, sample, words, frames);
+    enum sampler_end end = sampler_end_of(s, sample, (enum sampler_end)sample->end);
+    if (*ENDS[end]) { /* not of the kind that counts as a truncated stack: the one that waited may be complete
+                       */
+        snprintf(text, sizeof(text), "[truncated: %s]", ENDS[end]);
+        frames[count++] = profile_named_frame(s->off, text, FRAME_KERNEL);
+    }
+    wakers_woke(s->wakers, s->off, sample, frames, count);
 }
 
 /* A process that the kernel's half does not know: this sample is walked here. */
@@ -331,6 +381,10 @@ int sampler_on_event(void *context, void *data, size_t size)
             on_stack(s, sample, words, woken ? (const struct sampler_waker *)(words + own) : NULL);
         break;
     }
+    case SAMPLE_WAKER:
+        if ((uint64_t)sample->kernel_words + sample->user_words + sample->python_words <= count)
+            on_waker(s, sample, words);
+        break;
     case SAMPLE_COPY:
         if (sample->user_words >= 3 && (uint64_t)sample->user_words + sample->kernel_words <= count)
             on_copy(s, sample, words);
@@ -398,6 +452,8 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES); /* else it grows with what was freed */
     s->description = calloc(1, sizeof(*s->description));
     s->stack = calloc(1, sizeof(*s->stack));
+    if (options->waker_stacks && wakers_new(&s->wakers) < 0)
+        return problem_set(problem, -ENOMEM, "out of memory");
     if (!s->description || !s->stack || native_files_new(&s->files) < 0)
         return problem_set(problem, -ENOMEM, "out of memory");
     native_files_on_forget(s->files, tables_drop, &s->tables);
@@ -470,6 +526,7 @@ void sampler_close(struct sampler *s)
     array_done(&s->threads);
     idle_done(&s->idle);
     locks_free(s->locks);
+    wakers_free(s->wakers);
     free(s->family);
     free(s->description);
     free(s->stack);

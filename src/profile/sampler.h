@@ -26,16 +26,17 @@ struct sampler_options {
     bool on_cpu, off_cpu;
     bool locks; /* waits for locks alone: neither of the two (locks.h) */
     uint64_t off_cpu_min_ns;
-    bool wakers;      /* the innermost frame of a wait says who ended it */
-    bool idle;        /* idle waits are kept, too (idle.h) */
-    bool kernel;      /* kernel frames, too */
-    bool by_process;  /* the first frame is the process */
-    bool by_thread;   /* and the second the thread */
-    bool threads;     /* keep what served each thread, for sampler_threads() */
-    bool lines;       /* frames carry line numbers: one function may be several frames */
-    bool source;      /* native frames carry file and line of their function, where there is DWARF */
-    bool inlined;     /* functions inlined into native ones are frames of their own, where there is DWARF */
-    size_t map_bytes; /* for unwind rows in the kernel; 0: 32 MB */
+    bool wakers;       /* the innermost frame of a wait says who ended it */
+    bool waker_stacks; /* and below it are its stack, and who woke it (wakers.h) */
+    bool idle;         /* idle waits are kept, too (idle.h) */
+    bool kernel;       /* kernel frames, too */
+    bool by_process;   /* the first frame is the process */
+    bool by_thread;    /* and the second the thread */
+    bool threads;      /* keep what served each thread, for sampler_threads() */
+    bool lines;        /* frames carry line numbers: one function may be several frames */
+    bool source;       /* native frames carry file and line of their function, where there is DWARF */
+    bool inlined;      /* functions inlined into native ones are frames of their own, where there is DWARF */
+    size_t map_bytes;  /* for unwind rows in the kernel; 0: 32 MB */
 };
 
 struct sampler_counts {

@@ -17,6 +17,7 @@
 #include "profile/sideband.h"
 #include "profile/tables.h"
 #include "profile/ticks.h"
+#include "profile/wakers.h"
 #include "sampler.skel.h"
 
 struct sampler {
@@ -47,6 +48,7 @@ struct sampler {
     struct idle_frames idle;
     uint64_t idle_waits, idle_ns; /* that were left out */
     struct locks *locks;          /* NULL: none yet, or they are not asked for */
+    struct wakers *wakers;        /* the same */
     int polled;
     unsigned taken;
     struct map thread_ids; /* (pid, tid) -> index in threads */

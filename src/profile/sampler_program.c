@@ -76,6 +76,7 @@ static void configure(struct sampler *s)
     s->bpf->rodata->page_limit = s->tables.page_limit;
     s->bpf->rodata->only_targets = !o->whole_machine;
     s->bpf->rodata->want_kernel = o->kernel;
+    s->bpf->rodata->want_wakers = o->waker_stacks;
     s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
     s->bpf->rodata->own_pid = (uint32_t)getpid();
     s->bpf->bss->clock_period_ns = ticks_period(o);

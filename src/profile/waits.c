@@ -36,12 +36,12 @@ static const char *interrupt_of(struct kernel_names *names, const struct sampler
     return found;
 }
 
-/* The frame that says who ended a wait. */
-static uint32_t waker_frame(struct kernel_names *names, struct profile *profile,
-                            const struct sampler_waker *waker)
+uint32_t waits_waker_frame(struct kernel_names *names, struct profile *profile,
+                           const struct sampler_waker *waker, uint32_t *ret_thread)
 {
     char text[64];
     const char *interrupt = interrupt_of(names, waker);
+    *ret_thread = *interrupt ? 0 : waker->tid;
     if (*interrupt)
         snprintf(text, sizeof(text), "[woken by %s]", interrupt);
     else
@@ -55,17 +55,25 @@ uint64_t waits_ready(const struct sampler_sample *sample)
     return ready < SHORT_READY_NS && ready < sample->weight / 20 ? 0 : ready;
 }
 
-void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node, bool idle,
-                 const struct sampler_waker *waker, struct kernel_names *names)
+uint64_t waits_count_ready(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+                           bool idle)
 {
     uint64_t ready = waits_ready(sample), blocked = idle ? 0 : sample->weight - ready;
     if (ready)
         waits_count_at(profile, sample,
                        profile_child(profile, node, profile_named_frame(profile, WAITS_READY, FRAME_KERNEL)),
                        !blocked, ready);
+    return blocked;
+}
+
+void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node, bool idle,
+                 const struct sampler_waker *waker, struct kernel_names *names)
+{
+    uint32_t thread;
+    uint64_t blocked = waits_count_ready(profile, sample, node, idle);
     if (!blocked)
         return;
     if (waker && names)
-        node = profile_child(profile, node, waker_frame(names, profile, waker));
+        node = profile_child(profile, node, waits_waker_frame(names, profile, waker, &thread));
     waits_count_at(profile, sample, node, 1, blocked);
 }

@@ -22,6 +22,15 @@ void waits_count_at(struct profile *profile, const struct sampler_sample *sample
  * takes. */
 uint64_t waits_ready(const struct sampler_sample *sample);
 
+/* The frame that says who ended a wait. ret_thread: which thread it was; 0: a timer or an interrupt. */
+uint32_t waits_waker_frame(struct kernel_names *names, struct profile *profile,
+                           const struct sampler_waker *waker, uint32_t *ret_thread);
+
+/* Counts what passed after the thread was woken. How much passed before, in ns, is for the caller to count; 0
+ * when that is idle time. */
+uint64_t waits_count_ready(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+                           bool idle);
+
 /* Counts a wait: below the node, the stack that waited, what passed until the thread was woken, unless that
  * is idle time (idle.h); below a frame of its own what passed then. names: the innermost frame of the former
  * says who woke it; NULL: it does not. waker: NULL when it is not known. */

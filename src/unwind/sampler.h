@@ -80,6 +80,7 @@ enum sampler_kind {
     SAMPLE_LOCK_WAKER = 8, /* a stack that is about to end such a wait; weight: the waiting thread */
     SAMPLE_LOCK_END = 9,   /* such a wait, over: time_ns when it began, weight its nanoseconds; no words but
                               struct sampler_lock_end */
+    SAMPLE_WAKER = 10,     /* a stack that is about to end a wait of SAMPLE_OFF; weight: the waiting thread */
 };
 
 /* Which processes are sampled, when not all are. */
