@@ -85,7 +85,7 @@ async function once({ name, folder, command }, tls, pipeline) {
         await inTime('the analysis ends', analysis.ended); // with status 4 when events were lost
         const { findings, servers: [seen], losses } = JSON.parse(analysis.said.slice(analysis.said.indexOf('{')));
         const { events } = JSON.parse(fs.readFileSync(path.join(trace, 'manifest.json'), 'utf8'));
-        return { commit, time: new Date().toISOString(), server: name, tls, io_threads: THREADS, pipeline, events, commands: seen.commands_count, threads: seen.threads.length, lost: losses.reduce((sum, loss) => sum + loss.count, 0), alive, conflicts: findings.filter((f) => f.kind === 'redis-connection-conflict').length };
+        return { commit, time: new Date().toISOString(), server: name, tls, io_threads: THREADS, pipeline, events, commands: seen.commands_count, threads: seen.threads.length, lost: losses.reduce((sum, loss) => sum + loss.count, 0), alive, conflicts: findings.filter((f) => f.kind === 'redis-connection-conflict').reduce((sum, f) => sum + f.evidence.conflicts_count, 0) };
     } finally {
         server.kill('SIGKILL');
         await server.ended;

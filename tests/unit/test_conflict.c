@@ -93,6 +93,49 @@ static void used_after_free_by_an_io_thread(void **state)
     redis_feed_done(&feed);
 }
 
+/* A busy server comes into the same conflict again and again: that is one fault. */
+static void many_of_one_fault(void **state)
+{
+    enum { MANY = 42, WORST = 107, OVERLAPPED = 111 };
+    struct redis_feed feed;
+    redis_feed_init(&feed);
+    for (uint64_t i = 0; i < MANY; i++) {
+        uint64_t client = 100 + i, t = MS(10 * (i + 1));
+        postpone(&feed, client, t);
+        postpone(&feed, client, t + MS(1));
+        read_it(&feed, client, IO_1, t + MS(2), t + MS(2) + US(30));
+        read_it(&feed, client, IO_2, t + MS(2) + US(client == OVERLAPPED ? 10 : 40), t + MS(2) + US(60));
+        free_it(&feed, client, FD, t + MS(3));
+        if (client == WORST)
+            free_it(&feed, client, -1, t + MS(4));
+    }
+    read_it(&feed, 500, IO_1, MS(600), MS(602)); /* another fault */
+    read_it(&feed, 500, IO_2, MS(601), MS(603));
+    const struct report *report = redis_feed_finish(&feed);
+    assert_int_equal(report->findings.count, 2);
+    const struct finding *f = report->findings.at[0], *other = report->findings.at[1];
+    assert_int_equal(evidence(f, "conflicts_count"), MANY);
+    assert_int_equal(evidence(f, "client_id"), WORST);
+    assert_int_equal(evidence(f, "first_client_id"), 100);
+    assert_int_equal(evidence(f, "used_at_once_count"), 1);
+    assert_int_equal(evidence(f, "freed_twice_count"), 1);
+    assert_int_equal(evidence(f, "used_after_free_count"), 0);
+    assert_int_equal(f->from_ns, MS(10));
+    assert_int_equal(f->to_ns, MS(10 * MANY + 3));
+    assert_string_equal(f->title,
+                        "redis:1 queued connections twice for its I/O threads, 42 times; worst: client 107");
+    assert_non_null(strstr(f->detail, "First client 100: Thread 20 put it on the list"));
+    assert_non_null(strstr(f->detail, "Worst client 107: Thread 20 put it on the list"));
+    assert_non_null(
+        strstr(f->detail, "42 connections in all: 1 was used by two threads at the same time, 1 was freed"));
+    assert_string_equal(finding_get_evidence(f, "operation")->text, "queued twice");
+    assert_string_equal(finding_get_evidence(other, "operation")->text, "read at once");
+    assert_int_equal(evidence(other, "conflicts_count"), 1);
+    assert_int_equal(evidence(other, "client_id"), 500);
+    assert_null(finding_get_evidence(other, "first_client_id"));
+    redis_feed_done(&feed);
+}
+
 /* What correct servers do: hand-overs one after the other, frees that are deferred, a cached primary that is
  * freed twice or used again. */
 static void legal_sequences(void **state)
@@ -224,6 +267,7 @@ int main(void)
         cmocka_unit_test(twice_on_the_list_and_freed_twice),
         cmocka_unit_test(two_threads_at_once),
         cmocka_unit_test(used_after_free_by_an_io_thread),
+        cmocka_unit_test(many_of_one_fault),
         cmocka_unit_test(legal_sequences),
         cmocka_unit_test(handed_over_at_the_same_time),
         cmocka_unit_test(losses_prove_nothing),

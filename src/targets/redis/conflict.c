@@ -9,12 +9,13 @@
 
 /* The conflict that this client is part of, begun when there is none yet; NULL when memory is exhausted. */
 static struct redis_conflict *conflict_of(struct redis_server *server, struct redis_client *client,
-                                          uint64_t from_ns)
+                                          enum redis_conflict_origin origin, uint64_t from_ns)
 {
     struct redis_io *io = &client->io;
     if (!io->conflict) {
         struct redis_conflict begun = {.client_id = client->id,
                                        .fd = client->fd,
+                                       .origin = origin,
                                        .added_by = -1,
                                        .threads = {-1, -1},
                                        .left_bytes = io->left_bytes,
@@ -45,7 +46,7 @@ int redis_conflict_postponed(struct redis_server *server, struct redis_client *c
 {
     struct redis_io *io = &client->io;
     if (io->added_ns && !lost_since_added(server, io)) {
-        struct redis_conflict *conflict = conflict_of(server, client, io->added_ns);
+        struct redis_conflict *conflict = conflict_of(server, client, REDIS_BEGAN_QUEUED, io->added_ns);
         if (!conflict)
             return -ENOMEM;
         if (!(conflict->kinds & REDIS_TWICE_ON_LIST)) {
@@ -91,7 +92,9 @@ static int check_overlap(struct redis_server *server, struct redis_client *clien
         uint64_t overlap = overlap_ns(access, other);
         if (!overlap)
             continue;
-        struct redis_conflict *conflict = conflict_of(server, client, MIN(access->start_ns, other->start_ns));
+        struct redis_conflict *conflict =
+            conflict_of(server, client, access->writes ? REDIS_BEGAN_WRITING : REDIS_BEGAN_READING,
+                        MIN(access->start_ns, other->start_ns));
         if (!conflict)
             return -ENOMEM;
         if (!(conflict->kinds & REDIS_READ_BY_TWO)) { /* those two are named */
@@ -120,7 +123,7 @@ int redis_conflict_access(struct redis_server *server, struct redis_client *clie
         bool by_other =
             io->freed_ns && access->tid != io->freed_by && access->start_ns > io->freed_ns + REDIS_UNSURE_NS;
         if (by_other) {
-            conflict = conflict_of(server, client, io->freed_ns);
+            conflict = conflict_of(server, client, REDIS_BEGAN_FREED, io->freed_ns);
             if (!conflict)
                 return -ENOMEM;
             conflict->kinds |= REDIS_USED_AFTER_FREE;
@@ -175,4 +178,13 @@ bool redis_conflict_proved(const struct redis_conflict *conflict)
     return conflict->kinds & (REDIS_READ_BY_TWO | REDIS_USED_AFTER_FREE) ||
            (conflict->kinds & REDIS_TWICE_ON_LIST && !conflict->doubtful) ||
            (conflict->kinds & REDIS_TWICE_ON_LIST && conflict->kinds & REDIS_FREED_TWICE);
+}
+
+bool redis_conflict_worse(const struct redis_conflict *a, const struct redis_conflict *b)
+{
+    if (a->kinds != b->kinds) /* their bits are in the order of harm */
+        return a->kinds > b->kinds;
+    if (a->overlap_ns != b->overlap_ns)
+        return a->overlap_ns > b->overlap_ns;
+    return a->thread_count > b->thread_count;
 }

@@ -31,6 +31,16 @@ enum redis_conflict_kind {
     REDIS_FREED_TWICE = 8,
 };
 
+/* Which two operations met: how a conflict began, whatever came of it. Conflicts of a server that began in
+ * the same way are one fault, and one finding. */
+enum redis_conflict_origin {
+    REDIS_BEGAN_QUEUED, /* put on the list while it is on it */
+    REDIS_BEGAN_READING,
+    REDIS_BEGAN_WRITING,
+    REDIS_BEGAN_FREED, /* read after it was freed */
+    REDIS_ORIGINS
+};
+
 enum { REDIS_IO_RECENT = 4 };
 #define REDIS_LOSS_DELAY_NS 2000000000ull
 
@@ -67,6 +77,7 @@ struct redis_io {
 struct redis_conflict {
     uint64_t client_id;
     int32_t fd;
+    enum redis_conflict_origin origin;
     unsigned kinds; /* enum redis_conflict_kind, or-ed */
     uint64_t first_added_ns, second_added_ns;
     int64_t added_by;
@@ -93,5 +104,9 @@ void redis_conflict_lost(struct redis_server *server, uint64_t now_ns);
 
 /* Whether it is certain: more than additions that a lost event may explain. */
 bool redis_conflict_proved(const struct redis_conflict *conflict);
+
+/* Whether a did more harm than b: freed twice, used after it was freed, used by two at once and for longer,
+ * read by two after the other. */
+bool redis_conflict_worse(const struct redis_conflict *a, const struct redis_conflict *b);
 
 #endif

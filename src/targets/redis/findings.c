@@ -38,45 +38,40 @@ static const char *client_name(struct finding *f, const struct redis_server *ser
                           : finding_say(f, "client %" PRIu64 " (%s)", id, client->peer);
 }
 
-static const char *what_happened(struct finding *f, const struct redis_model *model,
-                                 const struct redis_conflict *conflict)
+/* Adds what happened to one client, in sentences that each end in a space. */
+static void add_what_happened(struct text *words, const struct redis_model *model,
+                              const struct redis_conflict *conflict)
 {
-    struct text words = {0};
     if (conflict->kinds & REDIS_TWICE_ON_LIST) {
-        text_addf(&words,
+        text_addf(words,
                   "Thread %" PRId64
                   " put it on the list of pending reads at %.6f s, and again at %.6f s of the "
                   "recording, although nobody had read it in between. ",
                   conflict->added_by, since_start_s(model, conflict->first_added_ns),
                   since_start_s(model, conflict->second_added_ns));
         if (conflict->left_bytes > 0)
-            text_addf(&words,
+            text_addf(words,
                       "Before that, %" PRId64
                       " bytes had been left in its TLS buffer: both the pending TLS data and "
                       "the readable socket put it there. ",
                       conflict->left_bytes);
         if (conflict->thread_count == 2 && !(conflict->kinds & REDIS_READ_BY_TWO))
-            text_addf(&words, "Threads %" PRId64 " and %" PRId64 " then both read it. ", conflict->threads[0],
+            text_addf(words, "Threads %" PRId64 " and %" PRId64 " then both read it. ", conflict->threads[0],
                       conflict->threads[1]);
         else if (conflict->thread_count == 1 && !(conflict->kinds & REDIS_READ_BY_TWO))
-            text_addf(&words, "Thread %" PRId64 " then read it for both entries. ", conflict->threads[0]);
+            text_addf(words, "Thread %" PRId64 " then read it for both entries. ", conflict->threads[0]);
     }
     if (conflict->kinds & REDIS_READ_BY_TWO) {
         char overlap[32];
-        text_addf(&words, "Threads %" PRId64 " and %" PRId64 " were inside the same connection for %s. ",
+        text_addf(words, "Threads %" PRId64 " and %" PRId64 " were inside the same connection for %s. ",
                   conflict->threads[0], conflict->threads[1],
                   clock_format_duration(conflict->overlap_ns, overlap, sizeof(overlap)));
     }
     if (conflict->kinds & REDIS_FREED_TWICE)
-        text_addf(&words, "It was freed at %.6f s and a second time at %.6f s. ",
+        text_addf(words, "It was freed at %.6f s and a second time at %.6f s. ",
                   since_start_s(model, conflict->freed_ns), since_start_s(model, conflict->freed_again_ns));
     if (conflict->kinds & REDIS_USED_AFTER_FREE)
-        text_add(&words, "A thread read it after it had been freed. ");
-    text_add(&words,
-             "What the server does after this is undefined: it may crash, at once or later, or mix up data.");
-    const char *said = finding_say(f, "%s", text_get(&words));
-    text_done(&words);
-    return said;
+        text_add(words, "A thread read it after it had been freed. ");
 }
 
 static const char *kinds_in_words(unsigned kinds)
@@ -90,19 +85,88 @@ static const char *kinds_in_words(unsigned kinds)
     return "queued one connection twice for its I/O threads";
 }
 
-static int report_conflict(const struct redis_server *server, const struct redis_conflict *conflict,
-                           struct report *report)
+/* By enum redis_conflict_origin: as evidence, and of several connections. */
+static const struct {
+    const char *operation, *several;
+} ORIGINS[REDIS_ORIGINS] = {
+    [REDIS_BEGAN_QUEUED] = {"queued twice", "queued connections twice for its I/O threads"},
+    [REDIS_BEGAN_READING] = {"read at once", "let two threads read one connection at the same time"},
+    [REDIS_BEGAN_WRITING] = {"written at once", "let two threads write to one connection at the same time"},
+    [REDIS_BEGAN_FREED] = {"read after it was freed", "read connections after freeing them"},
+};
+
+/* All proved conflicts of a server that began in the same way. */
+struct conflict_sum {
+    uint64_t count, at_once, freed_twice, after_free;
+    const struct redis_conflict *first, *worst;
+    uint64_t from_ns, to_ns;
+};
+
+static struct conflict_sum sum_conflicts(const struct redis_server *server, enum redis_conflict_origin origin)
 {
-    const struct redis_model *model = server->model;
-    struct finding *f = report_add_finding(report, FINDING_redis_connection_conflict, SEVERITY_CRITICAL);
-    if (!f)
-        return -ENOMEM;
-    place(f, server, conflict->added_by >= 0 ? conflict->added_by : conflict->threads[0]);
-    const char *who = client_name(f, server, conflict->client_id);
-    f->title = finding_say(f, "%s %s: %s", server->name, kinds_in_words(conflict->kinds), who);
-    f->detail = what_happened(f, model, conflict);
-    f->from_ns = conflict->from_ns;
-    f->to_ns = conflict->to_ns;
+    struct conflict_sum sum = {.from_ns = UINT64_MAX};
+    array_foreach (&server->conflicts, conflict) {
+        if (conflict->origin != origin || !redis_conflict_proved(conflict))
+            continue;
+        sum.count++;
+        sum.at_once += !!(conflict->kinds & REDIS_READ_BY_TWO);
+        sum.freed_twice += !!(conflict->kinds & REDIS_FREED_TWICE);
+        sum.after_free += !!(conflict->kinds & REDIS_USED_AFTER_FREE);
+        if (!sum.first)
+            sum.first = conflict;
+        if (!sum.worst || redis_conflict_worse(conflict, sum.worst))
+            sum.worst = conflict;
+        sum.from_ns = MIN(sum.from_ns, conflict->from_ns);
+        sum.to_ns = MAX(sum.to_ns, conflict->to_ns);
+    }
+    return sum;
+}
+
+/* Adds how many of the connections fared how. */
+static void add_counts(struct text *words, const struct conflict_sum *sum)
+{
+    const struct {
+        uint64_t count;
+        const char *what;
+    } FARED[] = {{sum->at_once, "used by two threads at the same time"},
+                 {sum->freed_twice, "freed twice"},
+                 {sum->after_free, "read after being freed"}};
+    const char *before = ": ";
+    text_addf(words, "%" PRIu64 " connections in all", sum->count);
+    for (size_t i = 0; i < ARRAY_SIZE(FARED); i++) {
+        if (!FARED[i].count)
+            continue;
+        text_addf(words, "%s%" PRIu64 " %s %s", before, FARED[i].count, FARED[i].count == 1 ? "was" : "were",
+                  FARED[i].what);
+        before = ", ";
+    }
+    text_add(words, ". ");
+}
+
+static const char *conflicts_in_words(struct finding *f, const struct redis_server *server,
+                                      const struct conflict_sum *sum)
+{
+    struct text words = {0};
+    if (sum->first != sum->worst) {
+        text_addf(&words, "First %s: ", client_name(f, server, sum->first->client_id));
+        add_what_happened(&words, server->model, sum->first);
+    }
+    if (sum->count > 1)
+        text_addf(&words, "%s %s: ", sum->first == sum->worst ? "First and worst" : "Worst",
+                  client_name(f, server, sum->worst->client_id));
+    add_what_happened(&words, server->model, sum->worst);
+    if (sum->count > 1)
+        add_counts(&words, sum);
+    text_add(&words,
+             "What the server does after this is undefined: it may crash, at once or later, or mix up data.");
+    const char *said = finding_say(f, "%s", text_get(&words));
+    text_done(&words);
+    return said;
+}
+
+/* Evidence about one conflict; 0 or -ENOMEM. */
+static int add_conflict(struct finding *f, const struct redis_conflict *conflict)
+{
     int r = finding_add_count(f, "client_id", conflict->client_id);
     if (conflict->kinds & REDIS_TWICE_ON_LIST) {
         r = finding_add_count(f, "first_added_ns", conflict->first_added_ns) < 0 ? -ENOMEM : r;
@@ -121,6 +185,34 @@ static int report_conflict(const struct redis_server *server, const struct redis
     if (conflict->kinds & REDIS_FREED_TWICE)
         r = finding_add_count(f, "freed_again_ns", conflict->freed_again_ns) < 0 ? -ENOMEM : r;
     return r;
+}
+
+static int report_conflicts(const struct redis_server *server, enum redis_conflict_origin origin,
+                            struct report *report)
+{
+    struct conflict_sum sum = sum_conflicts(server, origin);
+    if (!sum.count)
+        return 0;
+    struct finding *f = report_add_finding(report, FINDING_redis_connection_conflict, SEVERITY_CRITICAL);
+    if (!f)
+        return -ENOMEM;
+    const struct redis_conflict *worst = sum.worst;
+    place(f, server, worst->added_by >= 0 ? worst->added_by : worst->threads[0]);
+    const char *who = client_name(f, server, worst->client_id);
+    f->title = sum.count == 1 ? finding_say(f, "%s %s: %s", server->name, kinds_in_words(worst->kinds), who)
+                              : finding_say(f, "%s %s, %" PRIu64 " times; worst: %s", server->name,
+                                            ORIGINS[origin].several, sum.count, who);
+    f->detail = conflicts_in_words(f, server, &sum);
+    f->from_ns = sum.from_ns;
+    f->to_ns = sum.to_ns;
+    int r = finding_add_text(f, "operation", ORIGINS[origin].operation);
+    r = finding_add_count(f, "conflicts_count", sum.count) < 0 ? -ENOMEM : r;
+    r = finding_add_count(f, "used_at_once_count", sum.at_once) < 0 ? -ENOMEM : r;
+    r = finding_add_count(f, "freed_twice_count", sum.freed_twice) < 0 ? -ENOMEM : r;
+    r = finding_add_count(f, "used_after_free_count", sum.after_free) < 0 ? -ENOMEM : r;
+    if (sum.first != worst)
+        r = finding_add_count(f, "first_client_id", sum.first->client_id) < 0 ? -ENOMEM : r;
+    return add_conflict(f, worst) < 0 ? -ENOMEM : r;
 }
 
 /* ---- its end ---- */
@@ -181,8 +273,8 @@ int redis_model_report(const struct redis_model *model, struct report *report)
 {
     array_foreach (&model->list, place_of) {
         const struct redis_server *server = *place_of;
-        array_foreach (&server->conflicts, conflict)
-            if (redis_conflict_proved(conflict) && report_conflict(server, conflict, report) < 0)
+        for (enum redis_conflict_origin origin = 0; origin < REDIS_ORIGINS; origin++)
+            if (report_conflicts(server, origin, report) < 0)
                 return -ENOMEM;
         if (killed_by_fault(server) && report_killed(server, report) < 0)
             return -ENOMEM;

@@ -30,7 +30,14 @@
          "Known of Redis 7.0 to 7.4 with TLS and io-threads-do-reads (Redis issue 12540). Until the "        \
          "server is replaced by Redis 8 or Valkey, restart it with io-threads-do-reads no, or terminate "    \
          "TLS in front of it.",                                                                              \
-         EVIDENCE("client_id", "the client")                                                                 \
+         EVIDENCE("operation", "what two threads did: queued twice, read at once, written at once, read after "\
+                               "it was freed")                                                               \
+         EVIDENCE("conflicts_count", "how many connections this happened to")                                \
+         EVIDENCE("used_at_once_count", "of these, used by two threads at the same time")                    \
+         EVIDENCE("freed_twice_count", "of these, freed twice")                                              \
+         EVIDENCE("used_after_free_count", "of these, read after they were freed")                           \
+         EVIDENCE("first_client_id", "the first client, where it was not the worst")                         \
+         EVIDENCE("client_id", "the client; of several, the one that fared worst, as in what follows")       \
          EVIDENCE("first_added_ns", "when it was put on the list of pending reads")                          \
          EVIDENCE("second_added_ns", "when it was put there again before it had been read")                  \
          EVIDENCE("added_by_thread", "the thread that put it there again")                                   \
