@@ -2,7 +2,9 @@
 // differ. How long stages take is for bench/redis-netflow.mjs; here: that every one is found, joined and in order.
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import net from 'node:net';
+import path from 'node:path';
 import { test } from 'node:test';
 import { SONDE, finish, freePort, temporary } from './helper.mjs';
 import { Cluster, clockError, shiftClock } from './redis-cluster.mjs';
@@ -75,7 +77,36 @@ test('life cycles are complete, whatever the clocks of nodes and client say', as
     assert.equal(shown.status, 0, shown.describe());
     assert.match(shown.stdout, /Clocks of 4 recordings/);
     assert.match(shown.stdout, /PUBLISH, message to a subscriber of another node: (49|5[01]),/);
+    await t.test('a node that was not recorded', (t) => withoutNode(t, folder, JSON.parse(stdout), ports));
 });
+
+// The same without the last node's recording. What was published went to that node, too, so that none of it is complete, with that reason; all
+// else is as it was: nothing that was not there, and nothing longer than the longest of all.
+async function withoutNode(t, whole, before, ports) {
+    const ABSENT = 'another node of the cluster was not recorded', folder = temporary(t);
+    for (const name of [...Array(NODES - 1).keys()].map((n) => `node-${n}`).concat('client')) fs.cpSync(path.join(whole, name), path.join(folder, name), { recursive: true });
+    const { status, stdout, describe } = await finish(t, SONDE, ['redis', '--netflow', '--json', folder]);
+    assert.equal(status, 0, describe());
+    const now = JSON.parse(stdout), slack = 2 * Math.max(...before.clocks.concat(now.clocks).map(({ error_ns: error }) => error));
+    const count = (document, command, port) => document.nodes.filter((row) => row.command === command && row.path === 'reply' && row.node.endsWith(`:${port}`)).reduce((sum, row) => sum + row.count, 0);
+    t.diagnostic(JSON.stringify({ incomplete: now.incomplete, slack }));
+    assert.equal(now.clocks.length, NODES);
+    assert.equal(now.complete_count + Object.values(now.incomplete).reduce((sum, lives) => sum + lives, 0), now.flows_count);
+    const published = ports.slice(0, -1).reduce((sum, port) => sum + count(before, 'publish', port), 0);
+    assert.ok(published > 0 && now.incomplete[ABSENT] >= published - 2, `${published} were published on the others`);
+    assert.deepEqual(now.nodes.filter((row) => row.command === 'publish'), []);
+    for (const command of ['get', 'set']) {
+        assert.equal(count(now, command, ports.at(-1)), 0);
+        for (const port of ports.slice(0, -1)) assert.ok(count(now, command, port) >= count(before, command, port) - 2, `${command}: ${count(now, command, port)} of ${count(before, command, port)}, ${stdout}`);
+    }
+    for (const row of now.nodes) {
+        const all = before.nodes.find((one) => one.command === row.command && one.path === row.path && one.node === row.node), what = `${JSON.stringify(row)}, before ${JSON.stringify(all)}`;
+        assert.ok(all && row.count <= all.count + 2, what);
+        assert.equal(row.disordered_count, 0, what);
+        if (['get', 'set'].includes(row.command)) assert.ok(row.worst_ns <= all.worst_ns + slack, what);
+        assert.equal(row.stages.reduce((total, stage) => total + stage.of_slowest_ns, 0), row.worst_ns, what);
+    }
+}
 
 test('what --netflow cannot do is said', async (t) => {
     const wrong = await finish(t, SONDE, ['redis', '--netflow', '--follow', temporary(t)]);
