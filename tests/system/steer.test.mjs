@@ -92,8 +92,9 @@ int main(void)
         const r = run('--json', `--adaptive=${preset}`, '--window', '1', '-F', '500', '--', program);
         assert.equal(r.status, 0, r.stderr);
         const { profile } = JSON.parse(r.stdout), truth = 1e9 * Number(/^cpu ([\d.]+)$/m.exec(r.stderr)[1]);
-        // What the machine does in interrupts is in the samples and not in the clock.
-        assert.ok(Math.abs(profile.total / truth - 1) < 0.1, `${profile.total} of ${truth} ns with ${preset}`);
+        // What the machine does in interrupts is in the samples and not in the clock. Where the program had a CPU for a moment now and
+        // then, the samples are few, and one stands for a period of the lowest rate.
+        assert.ok(Math.abs(profile.total - truth) < 0.1 * truth + 2e9 / profile.rate.least_hz, `${profile.total} of ${truth} ns with ${preset}`);
         assert.ok(profile.rate.windows_count >= 6, JSON.stringify(profile.rate));
         if (preset === 'paper-fine') assert.ok(profile.rate.changes_count > 0 && profile.rate.most_hz > profile.rate.least_hz, JSON.stringify(profile.rate));
         assert.match(r.stderr, /the rate followed the load: \d+ Hz on average/);
@@ -183,8 +184,8 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     const sum = json('--merge', ...windows().map((name) => `${store}/windows/${name}`)).profile;
     assert.ok(sum.functions.some((f) => f.function === 'hot'));
     assert.ok(sum.total <= took * 1.05e6, `${sum.total} ns in ${took} ms`);
-    const names = JSON.stringify(spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--merge', `${store}/windows/${windows()[0]}`], { encoding: 'utf8' }).stdout);
-    assert.match(names, /kept;/);
+    const names = JSON.stringify(spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--merge', ...windows().map((name) => `${store}/windows/${name}`)], { encoding: 'utf8' }).stdout);
+    assert.match(names, /kept;/); // of one window alone there may be nothing: the program may have had no CPU in it
     assert.doesNotMatch(names, /kept \(\d/);
     const diff = spawnSync(sonde, ['diff', '--since', '1h', store], { encoding: 'utf8' });
     assert.equal(diff.status, 5, diff.stderr);
