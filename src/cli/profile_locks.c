@@ -11,6 +11,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/profile_place.h"
 #include "profile/frame_name.h"
 
 enum { HOLDERS = 3, CALLERS = 3 }; /* of a place that are listed */
@@ -20,22 +21,6 @@ enum { SMALL = 200 };              /* a place with a smaller part of all waits i
 static const char *name_of(const struct profile *p, uint32_t frame)
 {
     return frame ? profile_text(p, p->frames.at[frame].name) : "?";
-}
-
-/* "function  file:line" */
-static void add_place(struct text *out, const struct profile *p, uint32_t frame)
-{
-    if (!frame) {
-        text_add(out, "code that is not known");
-        return;
-    }
-    const struct profile_frame *f = &p->frames.at[frame];
-    const char *place = profile_text(p, f->file ? f->file : f->module);
-    text_add(out, profile_text(p, f->name));
-    if (*place)
-        text_addf(out, "  %s", place);
-    if (*place && f->file && f->line)
-        text_addf(out, ":%u", f->line);
 }
 
 /* The functions that called the one in which a lock was let go: " < rotate < main". */
@@ -104,7 +89,7 @@ static void print_site(const struct locks *l, const struct profile *p, const str
     if (a->address)
         text_addf(&line, " 0x%llx", (unsigned long long)a->address);
     text_add(&line, " in ");
-    add_place(&line, p, site->frame);
+    profile_place_add(&line, p, site->frame);
     if (a->process)
         text_addf(&line, "  [%s]", name_of(p, a->process));
     print_text(&line);
@@ -184,16 +169,6 @@ void profile_locks_print_hidden(const struct locks *l, const struct profile *p)
 
 /* ---- JSON ---- */
 
-/* Names of functions may be anything; JSON is UTF-8. */
-static json_t *text_json(const char *bytes)
-{
-    struct text text = {0};
-    text_add_utf8(&text, bytes, strlen(bytes));
-    json_t *json = json_string(text_get(&text));
-    text_done(&text);
-    return json;
-}
-
 static json_t *stack_json(const struct locks *l, const struct profile *p, uint32_t node)
 {
     const struct profile *stacks = locks_stacks(l);
@@ -201,7 +176,7 @@ static json_t *stack_json(const struct locks *l, const struct profile *p, uint32
     for (; node; node = stacks->nodes.at[node].parent) {
         uint32_t frame = stacks->nodes.at[node].frame;
         if (p->frames.at[frame].kind != FRAME_GROUP)
-            json_array_append_new(array, text_json(name_of(p, frame)));
+            json_array_append_new(array, profile_place_text(name_of(p, frame)));
     }
     return array;
 }
@@ -212,7 +187,7 @@ static json_t *holder_json(const struct locks *l, const struct profile *p, const
                                (json_int_t)h->tid, "name", h->name, "held_ns", (json_int_t)h->held_ns,
                                "waits_count", (json_int_t)h->count, "stack", stack_json(l, p, h->stack));
     if (h->where)
-        json_object_set_new(holder, "function", text_json(name_of(p, h->where)));
+        json_object_set_new(holder, "function", profile_place_text(name_of(p, h->where)));
     return holder;
 }
 
@@ -222,19 +197,16 @@ static json_t *site_json(const struct locks *l, const struct profile *p, const s
     json_t *holders = json_array();
     for (size_t i = 0; i < site->holder_count; i++)
         json_array_append_new(holders, holder_json(l, p, &site->holders[i]));
-    const struct profile_frame *f = site->frame ? &p->frames.at[site->frame] : NULL;
+    const char *function = site->frame ? profile_text(p, p->frames.at[site->frame].name) : "";
     json_t *json =
         json_pack("{s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "kind", a->kind->name,
-                  "process", (json_int_t)a->pid, "function", text_json(f ? profile_text(p, f->name) : ""),
-                  "waited_ns", (json_int_t)site->waited_ns, "without_cpu_ns", (json_int_t)site->no_cpu_ns,
-                  "longest_ns", (json_int_t)site->longest_ns, "waits_count", (json_int_t)site->count,
-                  "open_count", (json_int_t)site->open, "threads_count", (json_int_t)site->threads,
-                  "unknown_ns", (json_int_t)site->unknown_ns, a->is_lock ? "held_by" : "ended_by", holders,
-                  "stack", stack_json(l, p, site->stack));
-    if (f && (f->file || f->module))
-        json_object_set_new(json, "file", text_json(profile_text(p, f->file ? f->file : f->module)));
-    if (f && f->file && f->line)
-        json_object_set_new(json, "line", json_integer(f->line));
+                  "process", (json_int_t)a->pid, "function", profile_place_text(function), "waited_ns",
+                  (json_int_t)site->waited_ns, "without_cpu_ns", (json_int_t)site->no_cpu_ns, "longest_ns",
+                  (json_int_t)site->longest_ns, "waits_count", (json_int_t)site->count, "open_count",
+                  (json_int_t)site->open, "threads_count", (json_int_t)site->threads, "unknown_ns",
+                  (json_int_t)site->unknown_ns, a->is_lock ? "held_by" : "ended_by", holders, "stack",
+                  stack_json(l, p, site->stack));
+    profile_place_add_json(json, p, site->frame);
     if (a->address) {
         char address[24];
         snprintf(address, sizeof(address), "0x%llx", (unsigned long long)a->address);
@@ -256,7 +228,7 @@ int profile_locks_add_json(const struct locks *l, const struct profile *p, unsig
     uint32_t hidden[HIDDEN];
     json_t *not_seen = json_array();
     for (size_t i = locks_hidden(l, hidden, HIDDEN); i-- > 0;)
-        json_array_append_new(not_seen, text_json(name_of(p, hidden[i])));
+        json_array_append_new(not_seen, profile_place_text(name_of(p, hidden[i])));
     json_object_set_new(to, "not_seen", not_seen);
     int r = json_object_set_new(to, "conditions", both[0]);
     r |= json_object_set_new(to, "locks", both[1]);

@@ -10,24 +10,13 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/profile_place.h"
 #include "profile/outlier.h"
 #include "profile/woken.h"
 
 static const char *name_of(const struct profile *p, uint32_t frame)
 {
     return frame ? profile_text(p, p->frames.at[frame].name) : "";
-}
-
-/* "function  file:line" */
-static void add_place(struct text *out, const struct profile *p, uint32_t frame)
-{
-    const struct profile_frame *f = &p->frames.at[frame];
-    const char *place = frame ? profile_text(p, f->file ? f->file : f->module) : "";
-    text_add(out, frame ? profile_text(p, f->name) : "code that is not known");
-    if (*place)
-        text_addf(out, "  %s", place);
-    if (*place && f->file && f->line)
-        text_addf(out, ":%u", f->line);
 }
 
 /* "keeper (4711)", "a timer": what the frame says. */
@@ -45,15 +34,15 @@ static void print_wait(const struct profile *p, const struct woken_wait *wait)
     struct text line = {0};
     text_addf(&line, "%12s %9llu  ", clock_format_duration(wait->waited_ns, waited, sizeof(waited)),
               (unsigned long long)wait->count);
-    add_place(&line, p, wait->place);
+    profile_place_add(&line, p, wait->place);
     if (wait->process)
         text_addf(&line, "  [%s]", name_of(p, wait->process));
     for (size_t i = 0; i < wait->link_count; i++) {
         waker_text(p, &wait->links[i], by, sizeof(by));
-        text_addf(&line, "\n%24s%s %s", "", i ? "which had been woken meanwhile by" : "woken by", by);
+        text_addf(&line, "\n%24s%s %s", "", i ? "itself woken during that wait by" : "woken by", by);
         if (wait->links[i].place) {
             text_add(&line, " in ");
-            add_place(&line, p, wait->links[i].place);
+            profile_place_add(&line, p, wait->links[i].place);
         }
     }
     cli_put(stdout, text_get(&line));
@@ -73,11 +62,16 @@ int profile_wakers_print(const struct profile *p, const struct business_rules *r
         waited_ns += list[i].waited_ns;
         rest_ns += i < top ? 0 : list[i].waited_ns;
     }
+    if (!count && p->nodes.count > 1) /* without samples, what is missing is said anyway */
+        puts("no waits to list: for none of them is it known who ended it");
+    if (!count) {
+        free(list);
+        return EXIT_DONE;
+    }
     printf("%s%s of waits, by who ended them%s\n", cli_style(1, STYLE_BOLD),
            clock_format_duration(waited_ns, waited, sizeof(waited)), cli_style(1, STYLE_NONE));
-    if (count)
-        printf("%s%12s %9s  where it waits, and who ended that%s\n", cli_style(1, STYLE_BOLD), "waited",
-               "waits", cli_style(1, STYLE_NONE));
+    printf("%s%12s %9s  where threads wait, and who ended the waits%s\n", cli_style(1, STYLE_BOLD), "waited",
+           "waits", cli_style(1, STYLE_NONE));
     for (size_t i = 0; i < count && i < top; i++)
         print_wait(p, &list[i]);
     if (count > top)
@@ -87,16 +81,6 @@ int profile_wakers_print(const struct profile *p, const struct business_rules *r
 }
 
 /* ---- JSON ---- */
-
-/* Names of functions may be anything; JSON is UTF-8. */
-static json_t *text_json(const char *bytes)
-{
-    struct text text = {0};
-    text_add_utf8(&text, bytes, strlen(bytes));
-    json_t *json = json_string(text_get(&text));
-    text_done(&text);
-    return json;
-}
 
 /* The stacks of a wait, each with the innermost function first: of the thread that waits, and of its wakers.
  */
@@ -118,9 +102,9 @@ static void add_stacks(const struct profile *p, uint32_t node, json_t *stacks[1 
         } else if (p->frames.at[frame].kind == FRAME_GROUP) {
             continue;
         } else if (behind) { /* they are there with the innermost first, and seen from the other end */
-            json_array_insert_new(part, 0, text_json(name_of(p, frame)));
+            json_array_insert_new(part, 0, profile_place_text(name_of(p, frame)));
         } else {
-            json_array_append_new(part, text_json(name_of(p, frame)));
+            json_array_append_new(part, profile_place_text(name_of(p, frame)));
         }
     }
     stacks[0] = part;
@@ -131,34 +115,31 @@ static json_t *link_json(const struct profile *p, const struct woken_link *link,
     char text[128], name[128];
     waker_text(p, link, text, sizeof(text));
     uint64_t process = profile_group_parts(text, name, sizeof(name));
-    json_t *json = json_pack("{s:o, s:o}", "name", text_json(process ? name : text), "stack", stack);
+    json_t *json = json_pack("{s:o, s:o}", "name", profile_place_text(process ? name : text), "stack", stack);
     if (process)
         json_object_set_new(json, "process", json_integer((json_int_t)process));
     if (link->place)
-        json_object_set_new(json, "function", text_json(name_of(p, link->place)));
+        json_object_set_new(json, "function", profile_place_text(name_of(p, link->place)));
     return json;
 }
 
 static json_t *wait_json(const struct profile *p, const struct woken_wait *wait)
 {
     json_t *stacks[1 + WOKEN_LINKS] = {0}, *links = json_array();
-    const struct profile_frame *f = &p->frames.at[wait->place];
     add_stacks(p, wait->node, stacks, wait->link_count);
     for (size_t i = 0; i < wait->link_count; i++)
         json_array_append_new(links, link_json(p, &wait->links[i], stacks[i + 1]));
-    json_t *json = json_pack("{s:o, s:I, s:I, s:o, s:o}", "function", text_json(name_of(p, wait->place)),
-                             "waited_ns", (json_int_t)wait->waited_ns, "waits_count", (json_int_t)wait->count,
-                             "woken_by", links, "stack", stacks[0]);
+    json_t *json =
+        json_pack("{s:o, s:I, s:I, s:o, s:o}", "function", profile_place_text(name_of(p, wait->place)),
+                  "waited_ns", (json_int_t)wait->waited_ns, "waits_count", (json_int_t)wait->count,
+                  "woken_by", links, "stack", stacks[0]);
     if (wait->process) {
         char name[128];
         json_object_set_new(
             json, "process",
             json_integer((json_int_t)profile_group_parts(name_of(p, wait->process), name, sizeof(name))));
     }
-    if (wait->place && (f->file || f->module))
-        json_object_set_new(json, "file", text_json(profile_text(p, f->file ? f->file : f->module)));
-    if (wait->place && f->file && f->line)
-        json_object_set_new(json, "line", json_integer(f->line));
+    profile_place_add_json(json, p, wait->place);
     return json;
 }
 

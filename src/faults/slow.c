@@ -175,11 +175,11 @@ static void judge_step(struct analysis *a, const struct process *process, struct
     if (step->class == PATH_PEER && span->kind == VSPAN_ipc) {
         if (is_thread_message(span) && span->end_ns)
             return; /* a thread that works for it */
-        if (took_ns <
-            SLOW_NS + span->stalled_ns + span->starting_ns + without_cpu_ns(a, process, request, span, step))
+        uint64_t apart_ns = without_cpu_ns(a, process, request, span, step);
+        if (took_ns < SLOW_NS + span->stalled_ns + span->starting_ns + apart_ns)
             return;
         struct fault *fault = charge(a, process, FINDING_ipc_blocked, span->peer, NULL, NULL, request,
-                                     step->start_ns + span->starting_ns, step->end_ns);
+                                     step->start_ns + span->starting_ns, step->end_ns - apart_ns);
         if (!fault)
             return;
         fault->asked = span->name;

@@ -105,7 +105,7 @@ struct wakers_chain wakers_ended(struct wakers *w, const struct profile *profile
     if (thread && t->woken_by == thread && t->woken_ns >= wait->time_ns && t->woken_ns <= end_ns) {
         chain.links[0].stack = t->stack;
         chain.links[0].woke_ns = t->woken_ns;
-        for (size_t i = 0; i < t->then.count && chain.count < WAKERS_CHAIN; i++) {
+        for (size_t i = 0; i < t->then.count && chain.count < WOKEN_LINKS; i++) {
             if (t->then.links[i].woke_ns < wait->time_ns)
                 break;
             chain.links[chain.count++] = t->then.links[i];

@@ -13,9 +13,8 @@
 #include <stdint.h>
 
 #include "profile/profile.h"
+#include "profile/woken.h"
 #include "unwind/sampler.h"
-
-enum { WAKERS_CHAIN = 4 }; /* wake-ups behind one wait */
 
 struct wakers;
 
@@ -34,7 +33,7 @@ struct wakers_link {
 /* The first ended the wait, the second the waker's own, ... */
 struct wakers_chain {
     size_t count;
-    struct wakers_link links[WAKERS_CHAIN];
+    struct wakers_link links[WOKEN_LINKS];
 };
 
 /* A thread (head) is about to wake another one (its weight): at this stack, frames of the profile, the

@@ -9,7 +9,7 @@
 #include "profile/business.h"
 #include "profile/profile.h"
 
-enum { WOKEN_LINKS = 4 };
+enum { WOKEN_LINKS = 4 }; /* wake-ups behind one wait, at most */
 
 /* A wake-up: who, as the frame says it, and the application's function that did so; 0: not known. */
 struct woken_link {

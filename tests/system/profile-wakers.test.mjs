@@ -72,7 +72,7 @@ test('folded text has the waker behind a separator; lists count its functions fo
     assert.ok(/awaits_turn\S*;\[woken by keeper \(\d+\)\]_\[k\] \d+$/m.test(plain) && !/\[woken by [^;\n]*;/.test(plain), plain);
     const list = await profile(t, [STACKS, '-q'], [program]);
     assert.match(list, /of waits, by who ended them/);
-    assert.match(list, / awaits_turn {2}\S*wakers\.c:\d+ {2}\[wakers \(\d+\)\]\n +woken by keeper \(\d+\) in hands_over {2}\S*wakers\.c:\d+\n +which had been woken meanwhile by wakers \(\d+\) in gives_order/);
+    assert.match(list, / awaits_turn {2}\S*wakers\.c:\d+ {2}\[wakers \(\d+\)\]\n +woken by keeper \(\d+\) in hands_over {2}\S*wakers\.c:\d+\n +itself woken during that wait by wakers \(\d+\) in gives_order/);
     const { functions } = JSON.parse(await profile(t, [STACKS, '--json'], [program])).profile;
     const ended = functions.find((f) => f.function.startsWith('[woken by keeper ('));
     assert.ok(ended?.self > 3e8 && functions.some((f) => f.function === 'awaits_turn' && f.total >= ended.self), told(functions));

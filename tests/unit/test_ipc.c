@@ -109,20 +109,34 @@ static void the_first_answer_is_not_held_against_anyone(void **state)
     feed_done(&feed);
 }
 
-/* The child has no CPU for most of the time that its answers take: that is not its fault. */
+/* Answers that take 200 ms each, for so much of which the child has no CPU. */
+static const struct report *without_cpu(struct feed *feed, uint64_t queued_ns)
+{
+    start(feed);
+    FEED(feed, thread_sched, 0, 0, MS(10), 0, .run_ns = MS(1), .pid = CHILD, .tid = CHILD);
+    ping(feed, MS(100), MS(1));
+    for (unsigned i = 1; i < 5; i++) {
+        ask(feed, MS(1000 * i));
+        FEED(feed, thread_sched, 0, 0, MS(1000 * i + 199), 0, .run_ns = MS(1 + i), .wait_ns = queued_ns * i,
+             .pid = CHILD, .tid = CHILD);
+        hear(feed, MS(1000 * i + 200));
+    }
+    return feed_finish(feed);
+}
+
 static void an_end_without_a_cpu_is_not_late(void **state)
 {
     struct feed feed;
-    start(&feed);
-    FEED(&feed, thread_sched, 0, 0, MS(10), 0, .run_ns = MS(1), .pid = CHILD, .tid = CHILD);
-    ping(&feed, MS(100), MS(1));
-    for (unsigned i = 1; i < 5; i++) {
-        ask(&feed, MS(1000 * i));
-        FEED(&feed, thread_sched, 0, 0, MS(1000 * i + 199), 0, .run_ns = MS(1 + i), .wait_ns = MS(190 * i),
-             .pid = CHILD, .tid = CHILD);
-        hear(&feed, MS(1000 * i + 200));
-    }
-    assert_null(find(feed_finish(&feed), FINDING_ipc_blocked));
+    assert_null(find(without_cpu(&feed, MS(190)), FINDING_ipc_blocked));
+    feed_done(&feed);
+}
+
+static void of_a_late_answer_the_part_without_a_cpu_is_not_counted(void **state)
+{
+    struct feed feed;
+    const struct finding *f = find(without_cpu(&feed, MS(100)), FINDING_ipc_blocked);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 4 * MS(99), 4 * MS(101));
     feed_done(&feed);
 }
 
@@ -209,6 +223,7 @@ int main(void)
         cmocka_unit_test(late_answers_are_named_with_both_descriptors),
         cmocka_unit_test(the_first_answer_is_not_held_against_anyone),
         cmocka_unit_test(an_end_without_a_cpu_is_not_late),
+        cmocka_unit_test(of_a_late_answer_the_part_without_a_cpu_is_not_counted),
         cmocka_unit_test(answers_that_are_read_at_once_belong_to_all_who_asked),
         cmocka_unit_test(a_full_pipe_is_named),
         cmocka_unit_test(telling_is_not_waiting),

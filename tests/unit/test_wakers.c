@@ -135,7 +135,7 @@ static void bounded(void **state)
         size_t links = 0;
         for (const char *at = path; (at = strchr(at, '[')); at++)
             links++;
-        assert_true(links >= 1 && links <= WAKERS_CHAIN);
+        assert_true(links >= 1 && links <= WOKEN_LINKS);
         assert_int_equal(links, i < 4 ? i : i < 65000 ? 4 : links);
     }
     done(&f);

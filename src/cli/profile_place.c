@@ -1,0 +1,39 @@
+/* See profile_place.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/profile_place.h"
+
+#include <string.h>
+
+void profile_place_add(struct text *out, const struct profile *p, uint32_t frame)
+{
+    if (!frame) {
+        text_add(out, "code that is not known");
+        return;
+    }
+    const struct profile_frame *f = &p->frames.at[frame];
+    const char *place = profile_text(p, f->file ? f->file : f->module);
+    text_add(out, profile_text(p, f->name));
+    if (*place)
+        text_addf(out, "  %s", place);
+    if (*place && f->file && f->line)
+        text_addf(out, ":%u", f->line);
+}
+
+void profile_place_add_json(json_t *object, const struct profile *p, uint32_t frame)
+{
+    const struct profile_frame *f = frame ? &p->frames.at[frame] : NULL;
+    if (f && (f->file || f->module))
+        json_object_set_new(object, "file",
+                            profile_place_text(profile_text(p, f->file ? f->file : f->module)));
+    if (f && f->file && f->line)
+        json_object_set_new(object, "line", json_integer(f->line));
+}
+
+json_t *profile_place_text(const char *bytes)
+{
+    struct text text = {0};
+    text_add_utf8(&text, bytes, strlen(bytes));
+    json_t *json = json_string(text_get(&text));
+    text_done(&text);
+    return json;
+}

@@ -1,0 +1,20 @@
+/* Where in a program something happened, as lists and documents of a profile say it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_PROFILE_PLACE_H
+#define CLI_PROFILE_PLACE_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "profile/profile.h"
+
+/* Adds "function  file:line", as far as they are known; frame 0: "code that is not known". */
+void profile_place_add(struct text *out, const struct profile *profile, uint32_t frame);
+
+/* Adds "file" and "line" of the frame to the object, where they are known; frame 0: nothing. */
+void profile_place_add_json(json_t *object, const struct profile *profile, uint32_t frame);
+
+/* A string of a traced program, which may be any bytes, as UTF-8. A new reference. */
+json_t *profile_place_text(const char *bytes);
+
+#endif
