@@ -208,7 +208,9 @@ async function watched(recording, seconds, seen = []) {
 
 async function births(trace, recording, seconds) {
     const seen = await watched(recording, seconds), cpu_s = recording.over ? null : cpuTime(recording.pid) / 1e9;
-    const status = await recording.ended, said = manifest(trace), { untraced, untraced_count: left, losses } = said, known = tracedOf(said) - 1, { size } = fs.statSync(path.join(trace, 'manifest.json'));
+    const status = await recording.ended;
+    if (status !== 0) throw new Error(`the recording ended with ${status}: ${recording.complained}`);
+    const said = manifest(trace), { untraced, untraced_count: left, losses } = said, known = tracedOf(said) - 1, { size } = fs.statSync(path.join(trace, 'manifest.json'));
     const born = Number(/^(\d+)$/m.exec(recording.said)?.[1]), reasons = {};
     for (const line of untraced) {
         const [, , more, why] = /^(?:.* \((\d+)\)|(\d+) more): (.*)$/.exec(line);
@@ -353,6 +355,8 @@ try {
         const [name, size] = word.split('='), [measure, usual] = PARTS[name] ?? [];
         if (!measure) throw new Error(`'${name}' is no part; they are ${Object.keys(PARTS).join(', ')}`);
         if (once && isMeasured(name, Number(size ?? usual))) continue;
+        fs.rmSync(work, { recursive: true });
+        fs.mkdirSync(work);
         const result = { commit, time: new Date().toISOString(), part: name, size: Number(size ?? usual), cpus: os.cpus().length, load: Number(os.loadavg()[0].toFixed(1)), ...await measure(Number(size ?? usual)) };
         fs.appendFileSync(results, `${JSON.stringify(result)}\n`);
         console.log(JSON.stringify(result, null, 1));
