@@ -49,7 +49,7 @@ static void hurry(bool on)
  * before one that computes: of thousands at once, the one that serves would wait behind all of them, and
  * behind us. So after every so many others we pause until the latest of them, some on each CPU, have had
  * their turn; in all not for long, since there may be some that compute. More at a time would keep the one
- * that serves waiting for longer, fewer would keep all of them held for longer. */
+ * that serves waiting for longer, fewer would keep all of them held for longer (64 at a time: by a third). */
 struct pace {
     const struct hold *hold;
     uint64_t left_ns;
@@ -64,7 +64,7 @@ static struct pace pace_of(const struct hold *hold)
 /* After the index-th of the threads. */
 static void give_way(struct pace *pace, size_t index)
 {
-    enum { AT_A_TIME = 64, LATEST = 4, PAUSE_US = 50, TURN_US = 4000 };
+    enum { AT_A_TIME = 256, LATEST = 8, PAUSE_US = 50, TURN_US = 4000 };
     const struct hold *hold = pace->hold;
     if (hold->threads.count < AT_A_TIME || index % AT_A_TIME)
         return;
