@@ -206,9 +206,9 @@ static void merge_times(struct fault *fault, const struct thread *thread, const 
     fault->to_ns = MAX(fault->to_ns, s->end_ns);
     fault->unfinished |= s->unfinished;
     if (s->unfinished)
-        fault->open_ns = MAX(fault->open_ns, took_ns);
+        fault->open_ns = MAX(fault->open_ns, took_ns - run_queue_ns);
     else
-        fault->closed_ns = MAX(fault->closed_ns, took_ns);
+        fault->closed_ns = MAX(fault->closed_ns, took_ns - run_queue_ns);
     if (took_ns >= fault->worst_ns) {
         fault->worst_ns = took_ns;
         fault->pid = thread->process->pid;
@@ -528,7 +528,9 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
     bool waits = s->what == STRETCH_POOL || (seen && place.cause == SONDE_stall_cause_waiting) ||
                  s->sync_ns * 2 >= took_ns;
-    uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);
+    uint64_t cpu_ns = waits           ? UINT64_MAX
+                      : s->unfinished ? stretch_open_cpu_ns(thread, s->start_ns, s->end_ns)
+                                      : stretch_cpu_ns(thread, s->start_ns, s->end_ns);
     /* What it was blocked for is no lack of CPUs. */
     uint64_t blocked_ns = exact ? times.blocked_ns - MIN(times.held_ns, times.blocked_ns) : 0;
     uint64_t known_ns = cpu_ns < took_ns ? MIN(cpu_ns + blocked_ns, took_ns) : took_ns;
@@ -550,8 +552,8 @@ static bool is_exiting(const struct stretch *s)
 }
 
 /* A callback that was open at the end is stuck when it kept a CPU busy at one place, or for long (net_ns:
- * without what the machine had no CPU for). A program that ends itself does so inside a callback, as a rule a
- * signal's, and may take a while to end. */
+ * without what the machine had no CPU for; what did not run is seen at one place, too). A program that ends
+ * itself does so inside a callback, as a rule a signal's, and may take a while to end. */
 static bool is_stuck(struct analysis *a, const struct stretch *s, uint64_t net_ns)
 {
     struct look place = {0};
@@ -560,8 +562,8 @@ static bool is_stuck(struct analysis *a, const struct stretch *s, uint64_t net_n
         return false;
     if (net_ns >= STUCK_NS)
         return true;
-    return majority(a, s, &place, &looks) && concentrated(s) && place.cause >= SONDE_stall_cause_regexp &&
-           place.cause < SONDE_stall_cause_gc;
+    return net_ns >= a->options.stall_ns && majority(a, s, &place, &looks) && concentrated(s) &&
+           place.cause >= SONDE_stall_cause_regexp && place.cause < SONDE_stall_cause_gc;
 }
 
 /* A thread that is given tasks (worker_threads) waits for the next one inside of a callback (Atomics.wait),

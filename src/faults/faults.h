@@ -63,7 +63,8 @@ struct fault {
         const char *route; /* NULL: not known */
         uint64_t total_ns, worst_ns;
     } holders[8];
-    uint64_t open_ns, closed_ns; /* stalls: the longest that had not ended with the trace, and that had */
+    /* stalls: the longest that had not ended with the trace, and that had; without waits for a CPU */
+    uint64_t open_ns, closed_ns;
     bool worker;   /* of a thread that serves no requests: it delays only what waits for its work */
     bool unjoined; /* slow-peer: what the traced peer did is not known */
     bool later;    /* not only in first requests of endpoints, which may be slow once, unless samples agree */
@@ -122,6 +123,7 @@ void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+uint64_t stretch_open_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 
 /* stretch.c */
 /* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn

@@ -105,6 +105,15 @@ uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t
     return UINT64_MAX; /* the beginning is not */
 }
 
+/* The same of what had not ended at end_ns. The counters are recorded when they have changed: after the last
+ * reading it did not run. */
+uint64_t stretch_open_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t n = thread->sched_count;
+    uint64_t last_ns = n ? MIN(sched_at(thread, n - 1)->time_ns, end_ns) : 0;
+    return n < 2 ? UINT64_MAX : last_ns > start_ns ? stretch_cpu_ns(thread, start_ns, last_ns) : 0;
+}
+
 /* At least so long did it run: between the readings within [start, end). */
 uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 {

@@ -37,6 +37,10 @@ const char *verdict_amount(struct finding *f, const struct fault *fault)
         return finding_say(f, "in %llu short callbacks, up to %s per request, %s in total",
                            (unsigned long long)fault->count, say_ns(&worst, fault->worst_ns),
                            say_ns(&total, fault->total_ns));
+    if (fault->unfinished && machine_took_part(fault))
+        return finding_say(f,
+                           "for %s, not counting waits for a CPU, and had not returned when the trace ended",
+                           say_ns(&worst, fault->open_ns ? fault->open_ns : fault->net_ns));
     if (fault->unfinished)
         return finding_say(f, "for %s and had not returned when the trace ended",
                            say_ns(&worst, fault->worst_ns));

@@ -259,6 +259,63 @@ static void stuck_without_a_last_word(void **state)
     feed_done(&feed);
 }
 
+/* A callback on /slow that is open when the trace ends at MS(4000): it ran for ran_ns, then its counters
+ * stood still; told: the recorder read them at the end. */
+static void open_at_the_end(struct feed *feed, uint64_t ran_ns, bool told, uint8_t cause, const char *detail)
+{
+    uint64_t at = MS(1000), read_ns = at;
+    start(feed);
+    for (uint64_t ms = 900; ms <= 1000; ms += 10)
+        FEED(feed, thread_sched, 1, 1, MS(ms), 0, .pid = API, .tid = API, .run_ns = MS(5000), .wait_ns = 0);
+    turn_begins(feed, "/slow", at);
+    for (uint64_t k = 1; k <= 6; k++) {
+        look(feed, at, at + MS(20 * k), cause, "scan", 7, detail, "x");
+        if (MS(20 * k) > ran_ns)
+            continue;
+        read_ns = at + MS(20 * k) + US(1);
+        FEED(feed, thread_sched, 1, 1, read_ns, 0, .pid = API, .tid = API, .run_ns = MS(5000) + MS(20 * k));
+    }
+    if (at + ran_ns > read_ns)
+        FEED(feed, thread_sched, 1, 1, at + ran_ns, 0, .pid = API, .tid = API, .run_ns = MS(5000) + ran_ns);
+    for (uint64_t k = 0; k < 4; k++) /* what does not run stands where it stood */
+        look(feed, at, MS(3000) + MS(200 * k), cause, "scan", 7, detail, "x");
+    if (told)
+        FEED(feed, thread_sched, 1, 1, MS(3999), 0, .pid = API, .tid = API, .run_ns = MS(5000) + ran_ns);
+    FEED(feed, open_span, 1, 1, MS(4000), 0, .since_ns = at, .pid = API, .tid = API,
+         .event = SONDE_EVENT_node_callback, .final = 1);
+    feed_finish(feed);
+}
+
+/* The thread had no CPU when the trace ended, and a wait that has not ended has no record: what it did not
+ * run for is not said to have kept the event loop, however often it was seen at one place. */
+static void starved_at_the_end(void **state)
+{
+    struct feed feed;
+    for (int told = 0; told < 2; told++) {
+        open_at_the_end(&feed, MS(20), told, JAVASCRIPT, "");
+        assert_null(feed_finding(&feed, FINDING_event_loop_blocked));
+        feed_done(&feed);
+    }
+    /* What it did run for is said, and no more. */
+    open_at_the_end(&feed, MS(1200), true, JAVASCRIPT, "");
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_CRITICAL);
+    assert_string_equal(finding_get_evidence(f, "ended")->text, "no");
+    assert_in_range(finding_get_evidence(f, "cpu_ns")->count, MS(1200), MS(1300));
+    assert_in_range(f->cost_ns, MS(1200), MS(1300));
+    assert_non_null(strstr(f->title, "for 1.20 s, not counting waits for a CPU, and had not returned"));
+    feed_done(&feed);
+    /* A call that it was seen to wait in needs no CPU. */
+    open_at_the_end(&feed, MS(20), true, 6, "poll");
+    f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_CRITICAL);
+    assert_string_equal(finding_get_evidence(f, "cause")->text, "waiting");
+    assert_int_equal(f->cost_ns, MS(3000));
+    feed_done(&feed);
+}
+
 /* Nobody looked into the second stall of /slow: it is counted with the one thing that is known to stall it.
  */
 static void an_unseen_stall_joins_the_known_one(void **state)
@@ -342,6 +399,7 @@ int main(void)
         cmocka_unit_test(collections_are_a_cause_of_their_own),
         cmocka_unit_test(ending_is_no_stall),
         cmocka_unit_test(stuck_without_a_last_word),
+        cmocka_unit_test(starved_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
