@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-enum { API = 10, STRINGIFY = 1 };
+enum { API = 10, OTHER = 11, PARSE = 0, STRINGIFY = 1 };
 
 static const struct finding *find(const struct report *report, enum finding_kind kind)
 {
@@ -11,21 +11,25 @@ static const struct finding *find(const struct report *report, enum finding_kind
     return NULL;
 }
 
-/* count requests of took_ns each in one callback, encode_ns of it in JSON.stringify. */
+/* A request of took_ns in one callback of a process, encode_ns of it in a call that encodes. */
+static void encoding_request(struct feed *feed, int64_t pid, uint8_t what, const char *path, uint64_t at,
+                             uint64_t took_ns, uint64_t encode_ns, uint64_t bytes)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, pid, pid, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+    FEED(feed, v8_encode, pid, pid, at + US(500) + encode_ns, encode_ns, .what = what, .bytes = bytes);
+    FEED(feed, http_response, pid, pid, at + took_ns - US(20), 0, .fd = 7, .generation = 1, .status = 200,
+         .header_bytes = 100, .content_length = 50);
+    FEED(feed, stream_write, pid, pid, at + took_ns - US(19), 0, .fd = 7, .generation = 1, .bytes = 150);
+    FEED(feed, node_callback, pid, pid, at + took_ns - US(10), took_ns - US(15), .async_id = 9);
+    FEED(feed, stream_io, pid, pid, at + took_ns, took_ns, .fd = 7, .generation = 1, .events = 1);
+}
+
+/* count such requests. */
 static void requests(struct feed *feed, unsigned count, uint64_t took_ns, uint64_t encode_ns, uint64_t bytes)
 {
-    for (unsigned i = 0; i < count; i++) {
-        uint64_t at = MS(100 + 1000 * i);
-        FEED_TEXT(feed, "/files");
-        FEED(feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
-        FEED(feed, v8_encode, API, API, at + US(500) + encode_ns, encode_ns, .what = STRINGIFY,
-             .bytes = bytes);
-        FEED(feed, http_response, API, API, at + took_ns - US(20), 0, .fd = 7, .generation = 1, .status = 200,
-             .header_bytes = 100, .content_length = 50);
-        FEED(feed, stream_write, API, API, at + took_ns - US(19), 0, .fd = 7, .generation = 1, .bytes = 150);
-        FEED(feed, node_callback, API, API, at + took_ns - US(10), took_ns - US(15), .async_id = 9);
-        FEED(feed, stream_io, API, API, at + took_ns, took_ns, .fd = 7, .generation = 1, .events = 1);
-    }
+    for (unsigned i = 0; i < count; i++)
+        encoding_request(feed, API, STRINGIFY, "/files", MS(100 + 1000 * i), took_ns, encode_ns, bytes);
 }
 
 static struct report *run(struct feed *feed, unsigned count, uint64_t took_ns, uint64_t encode_ns)
@@ -109,12 +113,49 @@ static void few_long_calls_are_stalls(void **state)
     feed_done(&feed);
 }
 
+/* Two processes of one service, such as the two ends of a connection: one turns objects into text, the other
+ * that into objects. Each is named, with the requests that it cost, and the same of several processes once.
+ */
+static void processes_of_one_service(void **state)
+{
+    for (int same = 0; same < 2; same++) {
+        struct feed feed;
+        feed_init(&feed);
+        feed_process(&feed, API, 1, "app", US(1));
+        feed_process(&feed, OTHER, 1, "app", US(2));
+        for (unsigned i = 0; i < 30; i++) {
+            uint64_t at = MS(100 + 1000 * i);
+            encoding_request(&feed, API, STRINGIFY, "/files", at, MS(24), MS(20), 2000000);
+            encoding_request(&feed, OTHER, same ? STRINGIFY : PARSE, "/read", at + MS(500), MS(14), MS(10),
+                             1000000);
+        }
+        const struct report *report = feed_finish(&feed);
+        assert_int_equal(report->findings.count, same ? 1 : 2);
+        const struct finding *f = report->findings.at[0];
+        assert_int_equal(f->where.process, API);
+        assert_string_equal(finding_get_evidence(f, "called")->text, "JSON.stringify");
+        assert_int_equal(finding_get_evidence(f, "encoding_ns")->count, 30 * MS(20));
+        assert_int_equal(f->affected_count, same ? 60 : 30);
+        assert_int_equal(f->cost_ns, 30 * MS(20) + (same ? 30 * MS(10) : 0));
+        if (!same) {
+            f = report->findings.at[1];
+            assert_int_equal(f->kind, FINDING_serialisation);
+            assert_int_equal(f->where.process, OTHER);
+            assert_string_equal(finding_get_evidence(f, "called")->text, "JSON.parse");
+            assert_int_equal(f->affected_count, 30);
+            assert_string_equal(f->affected.at[0].path, "/read");
+            assert_int_equal(f->cost_ns, 30 * MS(10));
+        }
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_calls_are_serialisation), cmocka_unit_test(waits_for_a_cpu_are_no_work),
         cmocka_unit_test(short_calls_are_none),         cmocka_unit_test(a_share_that_is_small_is_none),
-        cmocka_unit_test(few_long_calls_are_stalls),
+        cmocka_unit_test(few_long_calls_are_stalls),    cmocka_unit_test(processes_of_one_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

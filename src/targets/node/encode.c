@@ -1,6 +1,7 @@
 /* Serialisation: the time in which JSON or a buffer becomes text, or text an object, whatever the length of
  * the single call; what it cost requests, and from which size on it hurts. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "targets/node/state.h"
@@ -111,7 +112,9 @@ uint64_t encode_seen_ns(const struct process *process)
 
 struct fault *encode_fault(struct analysis *a, const struct process *process)
 {
-    return fault_get(a, FINDING_serialisation, process, "encoding");
+    char key[40];
+    snprintf(key, sizeof(key), "encoding|%lld", (long long)process->pid);
+    return fault_get(a, FINDING_serialisation, process, key);
 }
 
 void encode_request_done(struct analysis *a, struct process *process, const struct request *request)

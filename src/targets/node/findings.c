@@ -42,9 +42,20 @@ static bool is_growing(const struct fault *fault)
             strstr(called, "::MemoryAllocator"));
 }
 
+/* It is of this process, or of another of its service that does the same most. */
+static bool encodes_as(const struct fault *fault, const struct process *process)
+{
+    struct encode_sum sum;
+    uint8_t what = 0;
+    encode_total(process, &sum, &what);
+    const char *called = event_label(SONDE_MEANING_encoding, what), *detail = fault->place.detail;
+    return fault->encodes &&
+           (fault->pid == process->pid || (called && detail && strcmp(called, detail) == 0));
+}
+
 static bool is_part(const struct fault *fault, const struct process *process, enum whole whole)
 {
-    bool fits = whole == OF_ENCODING       ? fault->encodes
+    bool fits = whole == OF_ENCODING       ? encodes_as(fault, process)
                 : whole == AROUND_ENCODING ? encode_around(process, &fault->place)
                 : whole == CALLED_AROUND_ENCODING
                     ? fault->place.cause == SONDE_stall_cause_builtin && encode_around(process, &fault->place)
@@ -266,19 +277,37 @@ static uint64_t stalls_of_encoding(const struct analysis *a, const struct proces
     return count;
 }
 
-/* Of several processes of one service, the one that does it most speaks for all. */
-static bool is_most(const struct analysis *a, const struct process *process, uint64_t felt_ns)
+/* Another process of its service, which encodes too, and most in the same call. */
+static bool is_alike(const struct process *process, uint8_t what, const struct process *other,
+                     struct encode_sum *ret_theirs)
+{
+    uint8_t their_what = 0;
+    if (other == process || other->service != process->service || !node_process(other)->encode)
+        return false;
+    encode_total(other, ret_theirs, &their_what);
+    return their_what == what;
+}
+
+/* Of several processes of one service that do the same, the one that does most of it speaks for all. */
+static bool is_most(const struct analysis *a, const struct process *process, uint8_t what, uint64_t felt_ns)
 {
     array_foreach (&a->all_processes, other) {
         struct encode_sum theirs;
-        uint8_t what;
-        if ((*other)->service != process->service || !node_process(*other)->encode)
-            continue;
-        encode_total(*other, &theirs, &what);
-        if (took_ns(*other, &theirs) > felt_ns)
+        if (is_alike(process, what, *other, &theirs) && took_ns(*other, &theirs) > felt_ns)
             return false;
     }
     return true;
+}
+
+/* What requests of the others lost by it is told with it. */
+static void absorb_alike(struct analysis *a, struct fault *to, const struct process *process, uint8_t what)
+{
+    array_foreach (&a->all_processes, other) {
+        struct encode_sum theirs;
+        struct fault *fault = is_alike(process, what, *other, &theirs) ? encode_fault(a, *other) : NULL;
+        if (fault && fault != to && !fault->absorbed)
+            fault_absorb(a, to, fault);
+    }
 }
 
 /* Whether requests that encode lose a large part of their time by it, or, where there are none, the loop. */
@@ -314,9 +343,11 @@ static int judge_encoding(struct analysis *a, struct process *process, struct re
     struct fault *fault = encode_fault(a, process);
     if (!fault)
         return -ENOMEM;
-    if (fault->absorbed || sum.felt_count < ENCODE_CALLS || !is_most(a, process, sum.felt_ns) ||
-        stalls_of_encoding(a, process) * 2 > sum.felt_count ||
-        !weighs(a, process, fault, &sum, calls_ns, active_ns))
+    if (fault->absorbed || sum.felt_count < ENCODE_CALLS || !is_most(a, process, what, sum.felt_ns) ||
+        stalls_of_encoding(a, process) * 2 > sum.felt_count)
+        return 0;
+    absorb_alike(a, fault, process, what);
+    if (!weighs(a, process, fault, &sum, calls_ns, active_ns))
         return 0;
     absorb_stalls(a, fault, process, OF_ENCODING);
     /* What a function that encodes calls besides, such as to copy bytes into an array, is part of it. */

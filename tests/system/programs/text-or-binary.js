@@ -34,8 +34,9 @@ function ask() {
     let sent = 0;
     const next = () => (sent < Number(messages) ? setTimeout(() => socket.send(String(SIZES[sent++ % SIZES.length])), Math.random() * 20) : socket.close());
     socket.on('open', next);
-    socket.on('message', (data) => { // not parsed: of one service, only who takes most time for it is named
-        if (!data.length) throw new Error('nothing came');
+    socket.on('message', (data, binary) => {
+        const content = binary ? data : Buffer.from(JSON.parse(data).content);
+        if (!content.length) throw new Error('nothing came');
         next();
     });
 }
