@@ -15,6 +15,7 @@
 //   rings=2       N threads that make system calls without a pause, all recorded (root): what the kernel's side takes
 //                 for a record, what sonde does, and what is lost
 //   busy=50       N traced idle processes beside a Redis at full speed: records, losses, the fullest ring
+//   busy-free=50  the same with the Redis and its load on one CPU, so that another is free
 //   all=100       attaching to N programs of 10 threads, and detaching from all
 //   containers=500  the same with N programs, each in namespaces and control groups of its own (root), and what they cost idle
 // Any number of calls add up: each part appends a line of JSON to the results (bench/results/bighost.jsonl), with the
@@ -330,11 +331,12 @@ async function rings(count) {
     return { rounds, kernel_ns_a_run: spreadOf(kernel, 0), collector_ns_an_event: spreadOf(collector, 0), lost_share: spreadOf(share, 4), events_a_second: spreadOf(rates, 0), memory_mb: Math.round(memory / 2 ** 20), fullest_percent: fullest };
 }
 
-async function busy(count) {
+async function busy(count, ...prefix) {
     const trace = path.join(work, 'busy'), port = await freePort();
-    const recording = record(trace, 'sh', '-c', `exec 3<&0; "${load}" idle ${count} 10 <&3 & redis-server --port ${port} --bind 127.0.0.1 --save "" --dir "${work}" > /dev/null`);
+    const recording = record(trace, 'sh', '-c', `exec 3<&0; "${load}" idle ${count} 10 <&3 & ${prefix.join(' ')} redis-server --port ${port} --bind 127.0.0.1 --save "" --dir "${work}" > /dev/null`);
     await until(recording, () => traced(trace) > count, `${count} processes and a Redis`);
-    const { stdout } = spawnSync('redis-benchmark', ['-p', port, '-c', 50, '-n', 400000, '-P', 16, '-t', 'set,get', '--csv'].map(String), { encoding: 'utf8' });
+    const [command, ...args] = [...prefix, 'redis-benchmark', '-p', port, '-c', 50, '-n', 400000, '-P', 16, '-t', 'set,get', '--csv'].map(String);
+    const { stdout } = spawnSync(command, args, { encoding: 'utf8' });
     await ended(recording);
     const { events, losses, processes } = manifest(trace);
     const fullest = Math.max(...processes.flatMap((p) => p.threads.map((thread) => thread.fullest_percent ?? NaN)));
@@ -343,7 +345,8 @@ async function busy(count) {
 
 const PARTS = {
     node: [node, 200], blind: [(count) => node(count, '--no-kernel'), 200], threads: [threads, 100], stop: [stop, 2000],
-    churn: [churn, 1000], prefork: [prefork, 150], liars: [liars, 20], busy: [busy, 50], all: [all, 100],
+    churn: [churn, 1000], prefork: [prefork, 150], liars: [liars, 20], busy: [busy, 50],
+    'busy-free': [(count) => busy(count, 'taskset', '-c', 0), 50], all: [all, 100],
     containers: [containers, 500], 'busy-cost': [busyCost, 200], rings: [rings, 2],
 };
 
