@@ -156,7 +156,8 @@ if (isMainThread) {
     const entry = locks.find((l) => l.kind === 'Atomics.wait' && l.function === 'takes');
     assert.ok(entry, told(locks));
     near(entry.waited_ns, account, slackOf(entry, account), 'takes');
-    assert.ok(entry.held_by.length >= 3 && entry.held_by.every((h) => h.function === 'leaves' && h.held_ns > 0.1 * (entry.waited_ns - entry.without_cpu_ns)), told(entry));
+    const all = entry.waited_ns - entry.without_cpu_ns, holders = entry.held_by.filter((h) => h.held_ns > 0.001 * all); // V8's own lock may end a wait, too
+    assert.ok(holders.length >= 3 && holders.every((h) => h.function === 'leaves' && h.held_ns > 0.1 * all), told(entry));
     assert.ok(!locks.some((l) => l.function === 'awaitsWork'), told(locks));
     const work = conditions.find((c) => c.function === 'awaitsWork');
     assert.ok(work && work.waited_ns > 5e8, told(conditions));

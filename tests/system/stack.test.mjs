@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawn, execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { setTimeout } from 'node:timers/promises';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -11,7 +12,14 @@ import path from 'node:path';
 const run = promisify(execFile);
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 
-// Starts a script that prints "go" right before it stalls; looks at it; ends it.
+// CPU time of a process in ticks of 10 ms.
+function ticksOf(pid) {
+    const fields = fs.readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+    return Number(fields[11]) + Number(fields[12]);
+}
+
+// Starts a script that prints "go" right before it stalls; looks at it; ends it. On a busy machine it may wait for a CPU right then,
+// so one that is to compute is looked at once it has.
 async function look(name, source, wanted) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-stack-'));
     const file = path.join(folder, name);
@@ -22,6 +30,7 @@ async function look(name, source, wanted) {
             child.stdout.once('data', resolve);
             child.once('exit', (code) => reject(new Error(`the program ended with ${code}`)));
         });
+        for (const begin = ticksOf(child.pid); wanted !== 'waiting' && ticksOf(child.pid) < begin + 5;) await setTimeout(10);
         for (let attempt = 0; ; attempt++) { // it printed before it stalled: look again until it has
             const { stdout } = await run(sonde, ['stack', '--json', String(child.pid)]);
             const report = JSON.parse(stdout);
