@@ -113,9 +113,9 @@ static void few_long_calls_are_stalls(void **state)
     feed_done(&feed);
 }
 
-/* Two processes of one service, such as the two ends of a connection: one turns objects into text, the other
- * that into objects. Each is named, with the requests that it cost, and the same of several processes once.
- */
+/* Two processes of one service, such as the two ends of a connection: one makes text of objects, the other
+ * objects of text. Each is named, with the requests that it slowed down. Several that do the same are named
+ * once. */
 static void processes_of_one_service(void **state)
 {
     for (int same = 0; same < 2; same++) {

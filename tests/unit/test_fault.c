@@ -259,9 +259,10 @@ static void stuck_without_a_last_word(void **state)
     feed_done(&feed);
 }
 
-/* A callback on /slow that is open when the trace ends at MS(4000): it ran for ran_ns, then its counters
- * stood still; told: the recorder read them at the end. */
-static void open_at_the_end(struct feed *feed, uint64_t ran_ns, bool told, uint8_t cause, const char *detail)
+/* A callback on /slow that is open when the trace ends at MS(4000): its thread ran for ran_ns, after
+ * which its counters did not change. is_read_at_end: the recorder read them once more before the end. */
+static void open_at_the_end(struct feed *feed, uint64_t ran_ns, bool is_read_at_end, uint8_t cause,
+                            const char *detail)
 {
     uint64_t at = MS(1000), read_ns = at;
     start(feed);
@@ -279,7 +280,7 @@ static void open_at_the_end(struct feed *feed, uint64_t ran_ns, bool told, uint8
         FEED(feed, thread_sched, 1, 1, at + ran_ns, 0, .pid = API, .tid = API, .run_ns = MS(5000) + ran_ns);
     for (uint64_t k = 0; k < 4; k++) /* what does not run stands where it stood */
         look(feed, at, MS(3000) + MS(200 * k), cause, "scan", 7, detail, "x");
-    if (told)
+    if (is_read_at_end)
         FEED(feed, thread_sched, 1, 1, MS(3999), 0, .pid = API, .tid = API, .run_ns = MS(5000) + ran_ns);
     FEED(feed, open_span, 1, 1, MS(4000), 0, .since_ns = at, .pid = API, .tid = API,
          .event = SONDE_EVENT_node_callback, .final = 1);

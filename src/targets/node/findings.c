@@ -42,7 +42,7 @@ static bool is_growing(const struct fault *fault)
             strstr(called, "::MemoryAllocator"));
 }
 
-/* It is of this process, or of another of its service that does the same most. */
+/* The fault is this process's, or that of another in its service which spends most on the same call. */
 static bool encodes_as(const struct fault *fault, const struct process *process)
 {
     struct encode_sum sum;
@@ -299,7 +299,7 @@ static bool is_most(const struct analysis *a, const struct process *process, uin
     return true;
 }
 
-/* What requests of the others lost by it is told with it. */
+/* What it cost the requests of the others is reported with it. */
 static void absorb_alike(struct analysis *a, struct fault *to, const struct process *process, uint8_t what)
 {
     array_foreach (&a->all_processes, other) {
