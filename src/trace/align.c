@@ -287,6 +287,11 @@ static int collect(struct aligner *m, struct trace *trace)
 
 /* ---- all hosts ---- */
 
+/* Which pair a host was joined by. */
+struct joint {
+    uint32_t a, b, host;
+};
+
 /* A pair's line as an alignment of host b, given that of a; or the other way round. */
 static void compose(const struct aligner *m, const struct line *line, bool forward, uint32_t a, uint32_t b,
                     struct alignment *out)
@@ -313,13 +318,49 @@ static void compose(const struct aligner *m, const struct line *line, bool forwa
     h->reference = out->reference;
 }
 
+/* The time of the host, since its first one, at which it is that time of the reference. */
+static double time_of(const struct aligner *m, const struct host_alignment *h, uint32_t host,
+                      int64_t reference)
+{
+    double since = (double)(reference - h->origin_ns + h->offset_ns) / (1 - h->drift);
+    return since + (double)(h->origin_ns - m->origin[host]);
+}
+
+static int64_t time_at_reference(const struct host_alignment *h, int64_t time)
+{
+    return time - h->offset_ns - llround(h->drift * (double)(time - h->origin_ns));
+}
+
+/* Errors of all hosts over the whole trace: from the first to the last event of any of them. Which one was
+ * joined by which pair is told in the order in which that was done. */
+static void spread_errors(struct aligner *m, const struct joint *joints, uint32_t count,
+                          struct alignment *out)
+{
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (uint32_t i = 0; i < m->hosts; i++) {
+        first = MIN(first, time_at_reference(&out->hosts[i], m->first_ns[i]));
+        last = MAX(last, time_at_reference(&out->hosts[i], m->last_ns[i]));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct joint *j = &joints[i];
+        struct host_pair *p = &m->pairs[j->a * m->hosts + j->b];
+        struct host_alignment *h = &out->hosts[j->host], *by = &out->hosts[j->host == j->a ? j->b : j->a];
+        struct line line;
+        if (align_fit(p->upper.at, &p->upper.count, p->lower.at, &p->lower.count,
+                      time_of(m, &out->hosts[j->a], j->a, first), time_of(m, &out->hosts[j->a], j->a, last),
+                      &line) == 0)
+            h->error_ns = by->error_ns + (uint64_t)ceil(line.error);
+    }
+}
+
 /* Hosts join the reference one by one, the one with the smallest error first. */
 static int join_hosts(struct aligner *m, struct trace *trace, struct problem *problem, struct alignment *out)
 {
     bool *joined = calloc(m->hosts, sizeof(*joined));
     struct line *lines = calloc((size_t)m->hosts * m->hosts, sizeof(*lines));
+    struct joint *joints = calloc(m->hosts, sizeof(*joints));
     int *fits = calloc((size_t)m->hosts * m->hosts, sizeof(*fits)), r = 0;
-    if (!joined || !lines || !fits)
+    if (!joined || !lines || !fits || !joints)
         r = -ENOMEM;
     for (uint32_t a = 0; r >= 0 && a < m->hosts; a++)
         for (uint32_t b = a + 1; b < m->hosts; b++) {
@@ -366,7 +407,11 @@ static int join_hosts(struct aligner *m, struct trace *trace, struct problem *pr
         h->sent = forward ? p->backward : p->forward;
         h->received = forward ? p->forward : p->backward;
         joined[best_a] = joined[best_b] = true;
+        joints[n - 1] = (struct joint){best_a, best_b, forward ? best_b : best_a};
     }
+    if (r >= 0)
+        spread_errors(m, joints, m->hosts - 1, out);
+    free(joints);
     free(joined);
     free(lines);
     free(fits);

@@ -18,8 +18,8 @@
 /* reference time = t - offset_ns - drift * (t - origin_ns), for a time t of this host. */
 struct host_alignment {
     int64_t origin_ns, offset_ns;
-    double drift;              /* ns per ns */
-    uint64_t error_ns;         /* at most, over the whole trace, against the reference */
+    double drift;      /* ns per ns */
+    uint64_t error_ns; /* at most, from the first to the last event of all hosts, against the reference */
     uint64_t error_between_ns; /* at most, from the first to the last matched message */
     uint64_t sent, received;   /* messages matched, to and from the neighbour it was aligned by */
     uint32_t neighbour;        /* that neighbour */

@@ -90,6 +90,7 @@ async function repeat(kind, request, lines) {
 }
 
 await repeat('set', (n, i) => command('SET', keys[n], `value ${i}`), 1);
+const at = now(); // while messages come and go
 await repeat('get', (n) => command('GET', keys[n]), 2);
 await repeat('subscribe', (n, i) => command('SUBSCRIBE', `own:${n}:${i}`), 6);
 for (let n = 0; n < addresses.length; n++) {
@@ -105,4 +106,4 @@ await repeat('publish', (n, i) => {
 }, 1);
 await all;
 for (const socket of sockets) socket.destroy();
-fs.writeFileSync(out, JSON.stringify(latencies));
+fs.writeFileSync(out, JSON.stringify({ ...latencies, at }));

@@ -99,6 +99,56 @@ export function shiftClock(recording, ppm) {
     return 1e9 / frequency;
 }
 
+// The event classes of a recording by number: their names, and the sizes of their fields in bytes, 0 for a string.
+function classesOf(metadata) {
+    const classes = new Map();
+    for (const [, name, id, fields] of metadata.matchAll(/event \{\s+name = "([^"]+)";\s+id = (\d+);.*?struct \{(.*?)\n\t\};/gs)) {
+        classes.set(Number(id), { name, sizes: fields.trim().split('\n').map((field) => (/^\s*string/.test(field) ? 0 : Number(/size = (\d+)/.exec(field)[1]) / 8)) });
+    }
+    return classes;
+}
+
+// Takes every so manyth record of the named events out of a recording, as if a ring had been full: that some of the process are lost is
+// told behind them, at the end of the packet, as sonde itself tells it later. How many were taken out.
+export function loseRecords(recording, every, lose) {
+    const PACKET = 72, EVENT = 10, folder = path.join(recording, 'ctf'), file = path.join(folder, 'metadata');
+    let text = fs.readFileSync(file, 'latin1'), seen = 0, lost = 0;
+    const classes = classesOf(text);
+    let told = [...classes].find(([, { name }]) => name === 'trace:loss')?.[0];
+    if (told === undefined) {
+        told = Math.max(...classes.keys()) + 1;
+        const integer = (bits, name) => `\t\tinteger { size = ${bits}; align = 8; signed = false; base = decimal; } _${name};\n`;
+        text += `\nevent {\n\tname = "trace:loss";\n\tid = ${told};\n\tstream_id = 0;\n\tfields := struct {\n${integer(64, 'count')}${integer(32, 'pid')}${integer(32, 'tid')}${integer(8, 'reason')}\t};\n};\n`;
+        fs.writeFileSync(file, text, 'latin1');
+    }
+    for (const name of fs.readdirSync(folder).filter((one) => one !== 'metadata')) {
+        const bytes = fs.readFileSync(path.join(folder, name)), packets = [];
+        for (let start = 0, end; start < bytes.length; start = end) {
+            end = start + Number(bytes.readBigUInt64LE(start + 40)) / 8;
+            const kept = [bytes.subarray(start, start + PACKET)], before = lost;
+            for (let at = start + PACKET, next; at < end; at = next) {
+                const event = classes.get(bytes.readUInt16LE(at));
+                next = event.sizes.reduce((place, size) => (size ? place + size : bytes.indexOf(0, place) + 1), at + EVENT);
+                if (lose(event.name) && ++seen % every === 0) lost++;
+                else kept.push(bytes.subarray(at, next));
+            }
+            if (lost > before) {
+                const loss = Buffer.alloc(EVENT + 17);
+                loss.writeUInt16LE(told);
+                loss.writeBigUInt64LE(bytes.readBigUInt64LE(start + 32), 2);
+                loss.writeBigUInt64LE(BigInt(lost - before), EVENT);
+                loss.writeUInt32LE(bytes.readUInt32LE(start + 64), EVENT + 8);
+                kept.push(loss);
+            }
+            const packet = Buffer.concat(kept);
+            for (const place of [40, 48]) packet.writeBigUInt64LE(BigInt(packet.length * 8), place);
+            packets.push(packet);
+        }
+        fs.writeFileSync(path.join(folder, name), Buffer.concat(packets));
+    }
+    return lost;
+}
+
 // How far what was found for a clock is from the truth, in ns, at a time of the machine's clock; factors are shiftClock()'s.
 export function clockError(clock, factor, reference, atNs) {
     const time = atNs * factor, found = time - clock.offset_ns - clock.drift * (time - clock.origin_ns);

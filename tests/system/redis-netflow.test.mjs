@@ -7,7 +7,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { test } from 'node:test';
 import { SONDE, finish, freePort, temporary } from './helper.mjs';
-import { Cluster, clockError, shiftClock } from './redis-cluster.mjs';
+import { Cluster, clockError, loseRecords, shiftClock } from './redis-cluster.mjs';
 
 const isFree = (port) => new Promise((resolve) => {
     const server = net.createServer().listen(port, '127.0.0.1', () => server.close(() => resolve(true))).on('error', () => resolve(false));
@@ -26,8 +26,7 @@ test('life cycles are complete, whatever the clocks of nodes and client say', as
     const cluster = new Cluster(SONDE, `${folder}`, NODES, (n) => ({ address: '127.0.0.1', port: ports[n], within: [] }), ['--no-kernel']);
     t.after(() => cluster.end());
     await cluster.start();
-    const at = Number(process.hrtime.bigint());
-    await cluster.load(EACH);
+    const before = Number(process.hrtime.bigint()), { at } = await cluster.load(EACH);
     await cluster.stop();
     const factors = recordings.map((name, n) => shiftClock(`${folder}/${name}`, PPM[n]));
     const { status, stdout, describe } = await finish(t, SONDE, ['redis', '--netflow', '--json', folder]);
@@ -67,18 +66,41 @@ test('life cycles are complete, whatever the clocks of nodes and client say', as
     const ordered = recordings.map((name) => clocks.findIndex(({ path }) => path.split('/').includes(name)));
     const reference = ordered.findIndex((index) => clocks[index].reference);
     for (const [n, index] of ordered.entries()) {
-        const off = clockError(clocks[index], factors[n], factors[reference], at);
-        assert.ok(n === reference || clocks[index].error_ns > 0);
-        // Ticks are fitted to each recording's clock with an error of their own.
-        assert.ok(off < clocks[index].error_ns + 20_000, `${recordings[n]}: ${off} ns off, said to be at most ${clocks[index].error_ns}`);
+        const { error_ns: anywhere, error_between_ns: between } = clocks[index];
+        assert.ok(n === reference || (between > 0 && anywhere >= between));
+        // Ticks are fitted to each recording's clock with an error of their own. The client's recording begins after the first of these times.
+        for (const [time, error] of [[before, anywhere], [at, between]]) {
+            const off = clockError(clocks[index], factors[n], factors[reference], time);
+            assert.ok(off < error + 20_000, `${recordings[n]}: ${off} ns off, said to be at most ${error}`);
+        }
     }
 
     const shown = await finish(t, SONDE, ['redis', '--netflow', folder]);
     assert.equal(shown.status, 0, shown.describe());
     assert.match(shown.stdout, /Clocks of 4 recordings/);
     assert.match(shown.stdout, /PUBLISH, message to a subscriber of another node: (49|5[01]),/);
+    await t.test('records that were lost', (t) => withLosses(t, folder, JSON.parse(stdout)));
     await t.test('a node that was not recorded', (t) => withoutNode(t, folder, JSON.parse(stdout), ports));
 });
+
+// The same with every 20th record of the nodes lost: what is left is as true as before.
+async function withLosses(t, whole, before) {
+    const folder = temporary(t);
+    for (const name of [...Array(NODES).keys()].map((n) => `node-${n}`).concat('client')) fs.cpSync(path.join(whole, name), path.join(folder, name), { recursive: true });
+    for (let n = 0; n < NODES; n++) assert.ok(loseRecords(path.join(folder, `node-${n}`), 20, (name) => name.startsWith('redis:')) > 0);
+    const { status, stdout, describe } = await finish(t, SONDE, ['redis', '--netflow', '--json', folder]);
+    assert.equal(status, 4, describe());
+    const now = JSON.parse(stdout), slack = 2 * Math.max(...before.clocks.concat(now.clocks).map(({ error_between_ns: error }) => error));
+    assert.ok(now.incomplete['events of the node or of the other end were lost'] > 0);
+    assert.ok(now.commands.find((row) => row.command === 'get' && row.path === 'reply').count > EACH / 2, JSON.stringify(now.incomplete));
+    for (const row of now.nodes) {
+        const all = before.nodes.find((one) => one.command === row.command && one.path === row.path && one.node === row.node), what = `${JSON.stringify(row)}, before ${JSON.stringify(all)}`;
+        assert.ok(all && row.count <= all.count, what);
+        assert.equal(row.disordered_count, 0, what);
+        assert.ok(row.worst_ns <= all.worst_ns + slack, what);
+        assert.equal(row.stages.reduce((total, stage) => total + stage.of_slowest_ns, 0), row.worst_ns, what);
+    }
+}
 
 // The same without the last node's recording. What was published went to that node, too, so that none of it is complete, with that reason; all
 // else is as it was: nothing that was not there, and nothing longer than the longest of all.
@@ -87,7 +109,7 @@ async function withoutNode(t, whole, before, ports) {
     for (const name of [...Array(NODES - 1).keys()].map((n) => `node-${n}`).concat('client')) fs.cpSync(path.join(whole, name), path.join(folder, name), { recursive: true });
     const { status, stdout, describe } = await finish(t, SONDE, ['redis', '--netflow', '--json', folder]);
     assert.equal(status, 0, describe());
-    const now = JSON.parse(stdout), slack = 2 * Math.max(...before.clocks.concat(now.clocks).map(({ error_ns: error }) => error));
+    const now = JSON.parse(stdout), slack = 2 * Math.max(...before.clocks.concat(now.clocks).map(({ error_between_ns: error }) => error));
     const count = (document, command, port) => document.nodes.filter((row) => row.command === command && row.path === 'reply' && row.node.endsWith(`:${port}`)).reduce((sum, row) => sum + row.count, 0);
     t.diagnostic(JSON.stringify({ incomplete: now.incomplete, slack }));
     assert.equal(now.clocks.length, NODES);

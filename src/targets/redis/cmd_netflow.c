@@ -57,6 +57,51 @@ static int nearer(struct netflow_reading *reading, struct alignment *near)
     return trace_set_alignment(reading->trace, near);
 }
 
+/* Reads all recordings for what was sent and received when. before: what is known from doing that already, or
+ * NULL; certain: as the netflow's. */
+static int read_messages(struct netflow_reading *reading, struct netflow *before, bool certain,
+                         struct problem *problem)
+{
+    uint32_t hosts = trace_host_count(reading->trace);
+    int r = hosts > 1 ? align_begin(reading->trace, problem, &reading->aligner) : 0;
+    if (r >= 0)
+        r = netflow_new(message, reading, reading->machines, before, &reading->first);
+    if (r < 0)
+        return r;
+    reading->first->certain = certain;
+    struct pass passes[] = {{.name = "clocks", .event = saw, .self = reading->aligner},
+                            netflow_pass(reading->first)};
+    return trace_run(reading->trace, hosts > 1 ? passes : passes + 1, hosts > 1 ? 2 : 1, show_progress,
+                     reading);
+}
+
+/* The same once more. */
+static int read_messages_again(struct netflow_reading *reading, bool certain, struct problem *problem)
+{
+    struct netflow *before = reading->first;
+    int r = trace_rewind(reading->trace);
+    aligner_free(reading->aligner);
+    reading->aligner = NULL;
+    reading->first = NULL;
+    if (r >= 0)
+        r = read_messages(reading, before, certain, problem);
+    if (reading->first)
+        reading->first->before = NULL;
+    netflow_free(before);
+    return r;
+}
+
+/* By what was sent and received when, or was for certain where that contradicts itself. */
+static int align_clocks(struct netflow_reading *reading, struct problem *problem)
+{
+    int r = align_end(reading->aligner, problem, &reading->alignment);
+    if (r != -ERANGE)
+        return r;
+    *problem = (struct problem){0};
+    r = read_messages_again(reading, true, problem);
+    return r < 0 ? r : align_end(reading->aligner, problem, &reading->alignment);
+}
+
 static int first_pass(struct netflow_reading *reading, struct problem *problem)
 {
     uint32_t hosts = trace_host_count(reading->trace);
@@ -72,17 +117,12 @@ static int first_pass(struct netflow_reading *reading, struct problem *problem)
         reading->machines[i] = machine ? map_hash(machine, strlen(machine)) : i;
     }
     int r = nearer(reading, near);
-    if (r >= 0 && hosts > 1)
-        r = align_begin(reading->trace, problem, &reading->aligner);
     if (r >= 0)
-        r = netflow_new(message, reading, reading->machines, NULL, &reading->first);
-    if (r < 0)
-        return r;
-    struct pass passes[] = {{.name = "clocks", .event = saw, .self = reading->aligner},
-                            netflow_pass(reading->first)};
-    r = trace_run(reading->trace, hosts > 1 ? passes : passes + 1, hosts > 1 ? 2 : 1, show_progress, reading);
+        r = read_messages(reading, NULL, false, problem);
+    if (r >= 0 && hosts > 1 && netflow_lost(reading->first)) /* which is told later than it happens */
+        r = read_messages_again(reading, false, problem);
     if (r >= 0 && hosts > 1)
-        r = align_end(reading->aligner, problem, &reading->alignment);
+        r = align_clocks(reading, problem);
     if (r < 0 && (r == -ENODATA || r == -ERANGE))
         problem_remedy(problem,
                        "Record every node and client of the cluster while they exchange messages, and give "

@@ -30,12 +30,16 @@ static struct flow_client *client_of(struct netflow *n, struct flow_process *pro
     uint64_t *place = id ? map_put(&process->clients, id, &added) : NULL;
     struct flow_client *client = place && !added ? (struct flow_client *)(uintptr_t)*place : NULL;
     if (place && added && (client = calloc(1, sizeof(*client)))) {
-        client->read = client->blocked = FLOW_UNKNOWN;
+        client->read = client->written = client->blocked = FLOW_UNKNOWN;
         *place = (uint64_t)(uintptr_t)client;
     }
     n->failed |= id && !client;
     if (client && !client->end)
         client->end = flow_end_of(process, fd);
+    if (client && client->end && !client->end->client_id)
+        client->end->client_id = id;
+    if (client && client->end && client->end->client_id != id)
+        client->end = NULL; /* the record of its connection was lost: that is the one before */
     return client;
 }
 
@@ -65,6 +69,7 @@ static struct flow *flow_new(struct netflow *n, struct flow_process *process, co
     struct flow *flow = again(client, name_of(process, name), number);
     if (flow) {
         flow->at[FLOW_ENDED] = (int64_t)e->time_ns;
+        flow->turn = process->turns;
         return flow;
     }
     if (client && client->unwritten.count >= UNWRITTEN_MAX)
@@ -89,6 +94,9 @@ static struct flow *flow_new(struct netflow *n, struct flow_process *process, co
     flow->at[FLOW_STARTED] = FLOW_UNKNOWN;
     flow->at[FLOW_READ] = client->read;
     flow->threaded = client->read_tid != e->tid;
+    flow->read_known = flow->threaded && client->read > client->written;
+    flow->turn = process->turns;
+    flow->tid = e->tid;
     flow->open = 1; /* its reply */
     flow->next = n->open;
     if (n->open)
@@ -136,8 +144,15 @@ static void take_deliveries(struct netflow *n, struct flow_process *process, int
             n->failed = true;
             continue;
         }
-        *d = (struct flow_delivery){client->end,  flow,         arrival,     told->time,
-                                    FLOW_UNKNOWN, FLOW_UNKNOWN, FLOW_UNKNOWN};
+        *d = (struct flow_delivery){.end = client->end,
+                                    .flow = flow,
+                                    .arrival = arrival,
+                                    .ended = told->time,
+                                    .write = FLOW_UNKNOWN,
+                                    .written = FLOW_UNKNOWN,
+                                    .got = FLOW_UNKNOWN,
+                                    .tid = told->tid,
+                                    .turn = process->turns};
         if (flow)
             flow->open++;
         else
@@ -197,7 +212,7 @@ static void block_event(struct netflow *n, struct flow_process *process, const s
     if (client && U(e, redis_block_begins))
         client->blocked = (int64_t)e->time_ns;
     else if (last && last->at[FLOW_BLOCKED] != FLOW_UNKNOWN)
-        last->at[FLOW_ENDED] = (int64_t)e->time_ns;
+        last->at[FLOW_ENDED] = (int64_t)e->time_ns, last->unblocked = true, last->turn = process->turns;
 }
 
 static void answered_event(struct netflow *n, struct flow_process *process, const struct event *e)
@@ -225,6 +240,7 @@ static void read_event(struct netflow *n, struct flow_process *process, const st
         if (flow->at[FLOW_STARTED] < client->read) /* of an earlier read */
             continue;
         flow->at[FLOW_READ] = client->read;
+        flow->read_known = true;
         flow->threaded = false;
     }
 }
@@ -243,18 +259,21 @@ static int reply_event(struct netflow *n, struct flow_process *process, const st
         struct flow_delivery *d = *place;
         d->write = start;
         d->written = end;
-        if (read_there && queue_add(&to->deliveries, d) == 0)
+        bool lost = flow_written_later(process, d->tid, d->turn, e);
+        if (!lost && read_there && queue_add(&to->deliveries, d) == 0)
             continue;
-        flow_delivery_over(n, d, FLOW_COMPLETE);
+        flow_delivery_over(n, d, lost ? FLOW_LOST : FLOW_COMPLETE);
     }
     array_clear(&client->pending);
+    bool lost = flow_others_missing(process, client, e);
+    client->written = start;
     array_foreach (&client->unwritten, place) {
         struct flow *flow = *place;
         flow->at[FLOW_WRITE] = start;
         flow->at[FLOW_WRITTEN] = end;
         if (flow->at[FLOW_READ] == FLOW_UNKNOWN)
             flow->at[FLOW_READ] = flow->at[FLOW_STARTED];
-        flow_part(n, flow, FLOW_COMPLETE);
+        flow_part(n, flow, lost ? FLOW_LOST : FLOW_COMPLETE);
     }
     array_clear(&client->unwritten);
     if (!read_there)
@@ -299,14 +318,17 @@ static void loop_event(struct netflow *n, struct flow_process *process, const st
         flow->at[FLOW_WOKE] = woke_for(process, flow->at[FLOW_READ], start, flow->threaded);
         if (flow->at[FLOW_WOKE] == start && process->busy_until <= start)
             flow->busy_until = process->busy_until;
-        flow_part(n, flow, FLOW_COMPLETE);
+        bool lost = process->lost && !flow->threaded && flow->at[FLOW_READ] < start;
+        flow_part(n, flow, lost ? FLOW_LOST : FLOW_COMPLETE);
     }
     array_clear(&process->waking);
     array_foreach (&process->arriving, place) {
+        bool lost = process->lost && (*place)->start < start;
         (*place)->woke = woke_for(process, (*place)->start, start, false);
-        flow_arrival_part(n, *place, FLOW_COMPLETE);
+        flow_arrival_part(n, *place, lost ? FLOW_LOST : FLOW_COMPLETE);
     }
     array_clear(&process->arriving);
+    process->turns++;
     process->woke = start;
     process->busy_until = end;
 }
@@ -341,7 +363,8 @@ static void send_event(struct netflow *n, struct flow_process *process, const st
                              .bytes = (uint32_t)U(e, redis_bus_send_bytes),
                              .type = (uint32_t)U(e, redis_bus_send_type),
                              .upto = link->queued,
-                             .queued = (int64_t)e->time_ns};
+                             .queued = (int64_t)e->time_ns,
+                             .turn = process->turns};
     n->failed |= array_add(&process->sending, sent) < 0 || array_add(&process->sending_on, link) < 0;
 }
 
@@ -355,6 +378,8 @@ static int bus_write_event(struct netflow *n, struct flow_process *process, cons
         return 0;
     link_is(process, link, I(e, redis_bus_write_fd));
     link->done = bytes < 0 ? link->queued : link->done + (uint64_t)bytes;
+    if (process->lost)
+        flow_written_with_losses(process, link, bytes);
     while (queue_count(&link->sent) && queue_at(&link->sent, 0).upto <= link->done) {
         struct flow_sent sent = queue_at(&link->sent, 0);
         queue_pop(&link->sent);
@@ -363,7 +388,10 @@ static int bus_write_event(struct netflow *n, struct flow_process *process, cons
         if (flow_both(link->end) && queue_count(&link->end->sent) < FLOW_QUEUED_MAX)
             n->failed |= queue_add(&link->end->sent, sent) < 0;
         else if (sent.flow)
-            flow_part(n, sent.flow, link->end && link->end->pair->both ? FLOW_TOO_MANY : FLOW_NO_NODE);
+            flow_part(n, sent.flow,
+                      link->end && link->end->pair->both ? FLOW_TOO_MANY
+                      : process->lost                    ? FLOW_LOST
+                                                         : FLOW_NO_NODE);
     }
     if (!queue_count(&link->sent)) /* what was queued before it was recorded has been written, too */
         link->done = link->queued;
@@ -390,6 +418,7 @@ static void packet_event(struct netflow *n, struct flow_process *process, const 
     arrival->bytes = (uint32_t)U(e, redis_bus_packet_bytes);
     arrival->type = (uint32_t)U(e, redis_bus_packet_type);
     arrival->start = arrival->woke = start;
+    process->active = process->turns;
     arrival->waits = true;
     take_deliveries(n, process, begins(e), NULL, arrival);
     if (arrival->deliveries.count && array_add(&process->arriving, arrival) == 0)
@@ -432,16 +461,6 @@ static void name_event(struct netflow *n, struct flow_process *process, const st
         *place = (uint64_t)(uintptr_t)flow_intern(n, text->s, text->length);
 }
 
-static void loss_event(struct flow_process *process)
-{
-    process->lost = true;
-    map_foreach (&process->fds, slot) {
-        struct flow_end *end = (struct flow_end *)(uintptr_t)slot->value;
-        if (end)
-            end->unsure = true;
-    }
-}
-
 static const uint16_t WANTED[] = {SONDE_EVENT_process_start,     SONDE_EVENT_loss,
                                   SONDE_EVENT_net_connection,    SONDE_EVENT_probe_name,
                                   SONDE_EVENT_redis_command,     SONDE_EVENT_redis_answered,
@@ -472,7 +491,7 @@ static int pass_event(void *self, const struct event *e)
         start_event(n, process, e);
         break;
     case SONDE_EVENT_loss:
-        loss_event(process);
+        flow_loss_event(process);
         break;
     case SONDE_EVENT_net_connection:
         flow_connection_event(n, process, e);
@@ -516,7 +535,7 @@ static int pass_event(void *self, const struct event *e)
     case SONDE_EVENT_redis_message:
         n->failed |=
             array_add(&process->told, (struct flow_told){U(e, redis_message_client_id), (int64_t)e->time_ns,
-                                                         (int32_t)I(e, redis_message_fd)}) < 0;
+                                                         e->tid, (int32_t)I(e, redis_message_fd)}) < 0;
         break;
     case SONDE_EVENT_stream_write:
         r = flow_write_event(n, process, e);
@@ -532,8 +551,12 @@ static int pass_event(void *self, const struct event *e)
 static int pass_finish(void *self)
 {
     struct netflow *n = self;
+    n->ending = true;
     map_foreach (&n->pairs, slot) {
         struct flow_pair *pair = (struct flow_pair *)(uintptr_t)slot->value;
+        for (int i = 0, r; i < 2; i++)
+            if ((r = flow_match_bus(n, &pair->ends[i])) < 0)
+                return r;
         bool lost = (pair->ends[0].process && pair->ends[0].process->lost) ||
                     (pair->ends[1].process && pair->ends[1].process->lost);
         for (int i = 0; i < 2; i++)

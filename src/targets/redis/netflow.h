@@ -91,7 +91,8 @@ typedef int (*netflow_message_fn)(void *context, const struct netflow_message *m
 struct netflow {
     netflow_message_fn message;
     void *context;
-    struct netflow *before; /* the first pass, which knows whose two ends are both recorded; or NULL */
+    struct netflow *before; /* an earlier pass, which knows whose two ends are both recorded, and of which
+                             * processes events were lost; or NULL */
     const uint64_t
         *machines; /* by host: equal for recordings of one machine, which share its loopback addresses */
     uint64_t tolerance_ns; /* how far the hosts' clocks may be apart */
@@ -105,14 +106,23 @@ struct netflow {
     uint64_t open_count;
     uint64_t flows, reasons[FLOW_REASONS], calls_unmatched;
     uint64_t messages, messages_unmatched; /* on the bus, between nodes that are both recorded */
+    bool certain; /* to be set before the pass: of a client that once had several calls under way only what is
+                   * certain is told. Else a call that was sent when all others seemed to be answered counts
+                   * as alone, which is wrong when one read answered fewer calls than were under way, and the
+                   * next one came before this call was executed. */
+    bool ending;  /* no more events will come */
     bool failed;
 };
 
-/* message may be NULL; before is the first pass, or NULL. It and machines (by host; NULL: there is one) are
- * borrowed. 0 or -ENOMEM. */
+/* message may be NULL; before is an earlier pass, or NULL. It and machines (by host; NULL: there is one) are
+ * borrowed. 0 or -ENOMEM.
+ *
+ * A loss is known some seconds after it happened. So that messages which are told rest on no record beside a
+ * lost one, a pass that met losses (netflow_lost()) is repeated, with it as the one before. */
 int netflow_new(netflow_message_fn message, void *context, const uint64_t *machines, struct netflow *before,
                 struct netflow **ret_netflow);
 struct pass netflow_pass(struct netflow *netflow);
+bool netflow_lost(const struct netflow *netflow);
 void netflow_free(struct netflow *netflow);
 DEFINE_FREEP(struct netflow, netflow_free)
 

@@ -32,22 +32,25 @@ const char *flow_intern(struct netflow *n, const char *text, size_t length)
 
 struct flow_process *flow_process_get(struct netflow *n, const struct event *e, int64_t pid)
 {
+    const uint64_t key = (uint64_t)e->trace << 40 | ((uint64_t)pid & 0xffffffffff);
     bool added;
-    uint64_t *place =
-        map_put(&n->processes, (uint64_t)e->trace << 40 | ((uint64_t)pid & 0xffffffffff), &added);
+    uint64_t *place = map_put(&n->processes, key, &added);
     if (place && !added)
         return (struct flow_process *)(uintptr_t)*place;
     struct flow_process *process = place ? calloc(1, sizeof(*process)) : NULL;
     if (!process || array_add(&n->all, process) < 0) {
         free(process);
         if (place)
-            map_remove(&n->processes, (uint64_t)e->trace << 40 | ((uint64_t)pid & 0xffffffffff));
+            map_remove(&n->processes, key);
         n->failed = true;
         return NULL;
     }
     process->host = e->trace;
     process->pid = pid;
     process->woke = process->busy_until = FLOW_UNKNOWN;
+    process->active = UINT32_MAX;
+    const uint64_t *then = n->before ? map_get(&n->before->processes, key) : NULL;
+    process->lost = then && ((const struct flow_process *)(uintptr_t)*then)->lost;
     *place = (uint64_t)(uintptr_t)process;
     return process;
 }
@@ -89,6 +92,8 @@ static struct flow_pair *pair_of(struct netflow *n, const struct flow_address *a
     const uint64_t *earlier = known != n ? map_get(&known->pairs, hash) : NULL;
     const struct flow_pair *then = earlier ? (const struct flow_pair *)(uintptr_t)*earlier : NULL;
     pair->both = !n->before || (then && then->ends[0].process && then->ends[1].process);
+    for (int i = 0; then && i < 2; i++)
+        pair->ends[i].receives = then->ends[i].receives && flow_end_lost(&then->ends[!i]);
     *place = (uint64_t)(uintptr_t)pair;
     return pair;
 }
@@ -128,6 +133,8 @@ void flow_connection_event(struct netflow *n, struct flow_process *process, cons
     end->process = process;
     end->fd = fd;
     end->generation = generation;
+    end->client_id = end->called = 0;
+    end->uncertain = false;
     *place = (uint64_t)(uintptr_t)end;
 }
 
@@ -160,15 +167,17 @@ int flow_write_event(struct netflow *n, struct flow_process *process, const stru
     if (!end || !first || U(e, stream_write_wire) != SONDE_wire_resp || !flow_both(end) ||
         messages > FLOW_QUEUED_MAX)
         return 0;
+    end->uncertain |= first != end->called + 1 && end->called; /* that of a call between was lost */
+    end->called = first + messages - 1;
     for (uint64_t i = 0; i < messages && queue_count(&end->calls) < FLOW_QUEUED_MAX; i++)
-        n->failed |= queue_add(&end->calls,
-                               (struct flow_call){first + i, (int64_t)e->time_ns, FLOW_UNKNOWN, false}) < 0;
+        n->failed |= queue_add(&end->calls, (struct flow_call){first + i, (int64_t)e->time_ns, FLOW_UNKNOWN,
+                                                               end->uncertain}) < 0;
     return flow_match_calls(n, flow_other(end));
 }
 
 /* Where one call was under way it is this one that is answered; where there were several, any of them may be.
  * The next one is written within the callback of this, so that its record comes first. */
-static void answered(struct flow_end *end, int64_t start)
+static void answered(const struct netflow *n, struct flow_end *end, int64_t start)
 {
     size_t open = 0;
     for (size_t i = 0; i < queue_count(&end->calls); i++)
@@ -178,7 +187,8 @@ static void answered(struct flow_end *end, int64_t start)
         if (call->got != FLOW_UNKNOWN || call->sent >= start)
             continue;
         call->got = start;
-        call->several = open > 1;
+        call->several |= open > 1 || end->uncertain;
+        end->uncertain |= n->certain && open > 1;
     }
 }
 
@@ -191,7 +201,7 @@ int flow_readable_event(struct netflow *n, struct flow_process *process, const s
     while (queue_count(&end->readable) >= FLOW_QUEUED_MAX)
         queue_pop(&end->readable);
     n->failed |= queue_add(&end->readable, (struct flow_readable){start, (int64_t)e->time_ns}) < 0;
-    answered(end, start);
+    answered(n, end, start);
     flow_match_readable(n, flow_other(end));
     return flow_match_calls(n, flow_other(end));
 }

@@ -39,6 +39,8 @@ struct flow_delivery {
     struct flow *flow;            /* which waits for it; NULL: not known yet */
     struct flow_arrival *arrival; /* NULL: the subscriber is the publishing node's own */
     int64_t ended, write, written, got;
+    int64_t tid;   /* that queued it */
+    uint32_t turn; /* as flow.turn */
 };
 
 /* A bus message that a node has read. */
@@ -47,8 +49,9 @@ struct flow_arrival {
     struct flow_process *node;
     struct flow *flow; /* whose it is, once that is known */
     uint32_t mark, bytes, type;
-    unsigned open; /* deliveries under way, and FLOW_BUS_WOKE */
-    bool waits;    /* for the message that was sent */
+    unsigned open;  /* deliveries under way, and FLOW_BUS_WOKE */
+    uint8_t reason; /* why it is not complete */
+    bool waits;     /* for the message that was sent */
     int64_t queued, write, written, woke, start;
     ARRAY(struct flow_delivery *) deliveries;
 };
@@ -59,6 +62,8 @@ struct flow_sent {
     uint32_t mark, bytes, type;
     uint64_t upto; /* bytes queued on the link, with it */
     int64_t queued, write, written;
+    uint32_t turn; /* as flow.turn */
+    bool lost;     /* when it was written is not known */
 };
 
 /* A command's life. */
@@ -73,6 +78,10 @@ struct flow {
     unsigned open;           /* parts that are under way */
     uint8_t reason;
     bool threaded, resent, redirected;
+    bool read_known; /* at[FLOW_READ] is certain, also when records were lost */
+    bool unblocked;  /* that the client goes on was recorded */
+    uint32_t turn;   /* of its node's loop, when it ended */
+    int64_t tid;     /* that executed it */
     ARRAY(struct flow_arrival *) arrivals;
     ARRAY(struct flow_delivery *) deliveries; /* of the own node */
 };
@@ -80,7 +89,7 @@ struct flow {
 struct flow_call {
     uint64_t number;
     int64_t sent, got; /* got: FLOW_UNKNOWN: not known without the server's end */
-    bool several;      /* others were under way at the same time */
+    bool several;      /* others were under way at the same time, or may have been */
 };
 
 enum { FLOW_RESENT_KEPT = 8 };
@@ -100,6 +109,9 @@ struct flow_end {
     uint32_t generation;
     bool unsure;                              /* events were lost: order alone proves nothing */
     bool receives;                            /* published messages */
+    uint64_t client_id;                       /* the server's client on it; 0: not known yet */
+    uint64_t called;                          /* number of the client's last call */
+    bool uncertain;                           /* more calls may be under way than are known */
     QUEUE(struct flow_call) calls;            /* that its client sent */
     QUEUE(struct flow_readable) readable;     /* by its client */
     QUEUE(struct flow *) flows;               /* that its server executed */
@@ -124,7 +136,8 @@ struct flow_link {
 
 struct flow_client {
     struct flow_end *end;
-    int64_t read; /* when it was read last; FLOW_UNKNOWN: never */
+    int64_t read;    /* when it was read last; FLOW_UNKNOWN: never */
+    int64_t written; /* when it was written to last; FLOW_UNKNOWN: never */
     int64_t read_tid;
     int64_t blocked; /* since when, by the command that goes on; FLOW_UNKNOWN: it is not */
     bool silent;     /* its commands are not answered: they come from the server that it replicates */
@@ -134,7 +147,7 @@ struct flow_client {
 
 struct flow_told {
     uint64_t client_id;
-    int64_t time;
+    int64_t time, tid;
     int32_t fd;
 };
 
@@ -149,7 +162,9 @@ struct flow_process {
     ARRAY(struct flow_link *) sending_on;  /* ... on which */
     ARRAY(struct flow_told) told;          /* messages queued for subscribers since then */
     int64_t woke, busy_until;
-    bool lost;
+    uint32_t turns;  /* of its loop that were recorded */
+    uint32_t active; /* after so many of them a packet was read, so that the next one had begun */
+    bool lost;       /* events of it; in a pass that knows an earlier one: at any time */
 };
 
 static inline struct flow_end *flow_other(struct flow_end *end)
@@ -172,6 +187,30 @@ void flow_connection_event(struct netflow *netflow, struct flow_process *process
 void flow_resent_event(struct netflow *netflow, const struct event *event);
 int flow_write_event(struct netflow *netflow, struct flow_process *process, const struct event *event);
 int flow_readable_event(struct netflow *netflow, struct flow_process *process, const struct event *event);
+
+/* Whether events were lost of the process at this end. */
+static inline bool flow_end_lost(const struct flow_end *end)
+{
+    return end && end->process && end->process->lost;
+}
+
+/* trace:loss. */
+void flow_loss_event(struct flow_process *process);
+
+/* A reply or message is written before the loop waits again. Where records were lost: whether the write event
+ * came later than that for what the thread tid queued in the loop's turn, and so may be another one's. */
+bool flow_written_later(const struct flow_process *process, int64_t tid, uint32_t turn,
+                        const struct event *event);
+
+/* Where records were lost: whether the read and the write event that the client's commands seem to have may
+ * be those of others, which have none. */
+bool flow_others_missing(const struct flow_process *process, const struct flow_client *client,
+                         const struct event *event);
+
+/* Where records were lost, the bytes written on a link do not add up any more. All that was queued is written
+ * at once as soon as the loop goes round, unless that was too much: then it is not known when. bytes: that
+ * are written now, negative: unknown. */
+void flow_written_with_losses(const struct flow_process *process, struct flow_link *link, int64_t bytes);
 
 /* Whether the connection's other end is recorded, as far as is known. */
 bool flow_both(const struct flow_end *end);

@@ -129,13 +129,8 @@ static bool was_resent(const struct flow_end *end, int64_t from, int64_t to)
     return false;
 }
 
-/* One complete path. at: when it passed which point, FLOW_UNKNOWN where its path does not go. */
-static void account(struct netflow *n, const struct flow *flow, enum flow_path path, int64_t *at,
-                    const struct flow_process *node)
+static void straighten(int64_t *at)
 {
-    struct flow_row *row = row_get(n, flow, path);
-    if (!row)
-        return;
     if (at[FLOW_GOT] != FLOW_UNKNOWN) /* the client may read it before the server's call returns */
         at[FLOW_WRITTEN] = MIN(at[FLOW_WRITTEN], at[FLOW_GOT]);
     /* What comes while a loop handles what it woke up for may be read together with that. */
@@ -146,6 +141,15 @@ static void account(struct netflow *n, const struct flow *flow, enum flow_path p
             at[FLOW_BUS_WOKE] = at[FLOW_BUS_READ];
         at[FLOW_BUS_WRITTEN] = MIN(at[FLOW_BUS_WRITTEN], at[FLOW_BUS_WOKE]);
     }
+}
+
+/* One complete path. at: when it passed which point, FLOW_UNKNOWN where its path does not go. */
+static void account(struct netflow *n, const struct flow *flow, enum flow_path path, const int64_t *at,
+                    const struct flow_process *node)
+{
+    struct flow_row *row = row_get(n, flow, path);
+    if (!row)
+        return;
     row->count++;
     row->from_traced += at[FLOW_SENT] != FLOW_UNKNOWN;
     row->resent += flow->resent;
@@ -169,11 +173,11 @@ static void account(struct netflow *n, const struct flow *flow, enum flow_path p
     }
 }
 
-static void account_message(struct netflow *n, const struct flow *flow, const struct flow_delivery *d)
+/* When the message of a command passed which point. */
+static void message_points(const struct flow *flow, const struct flow_delivery *d, int64_t at[FLOW_POINTS])
 {
-    int64_t at[FLOW_POINTS];
     const struct flow_arrival *arrival = d->arrival;
-    memcpy(at, flow->at, sizeof(at));
+    memcpy(at, flow->at, sizeof(flow->at));
     at[FLOW_ENDED] = d->ended;
     at[FLOW_WRITE] = d->write;
     at[FLOW_WRITTEN] = d->written;
@@ -185,7 +189,37 @@ static void account_message(struct netflow *n, const struct flow *flow, const st
         at[FLOW_BUS_WOKE] = arrival->woke;
         at[FLOW_BUS_READ] = arrival->start;
     }
-    account(n, flow, arrival ? FLOW_BUS : FLOW_LOCAL, at, arrival ? arrival->node : NULL);
+    straighten(at);
+}
+
+static void account_message(struct netflow *n, const struct flow *flow, const struct flow_delivery *d)
+{
+    int64_t at[FLOW_POINTS];
+    message_points(flow, d, at);
+    account(n, flow, d->arrival ? FLOW_BUS : FLOW_LOCAL, at, d->arrival ? d->arrival->node : NULL);
+}
+
+static bool message_contradicts(const struct netflow *n, const struct flow *flow,
+                                const struct flow_delivery *d)
+{
+    bool lost = flow->node->lost || (d->arrival && d->arrival->node->lost) ||
+                (d->end && flow_end_lost(flow_other(d->end)));
+    int64_t at[FLOW_POINTS];
+    message_points(flow, d, at);
+    return lost && !in_order(n, at, d->arrival ? FLOW_BUS : FLOW_LOCAL);
+}
+
+/* Whether events were lost, and what is left of them is in no possible order: some are another command's. */
+static bool contradicts(const struct netflow *n, const struct flow *flow)
+{
+    bool lost = flow->node->lost || (flow->end && flow_end_lost(flow_other(flow->end))),
+         wrong = lost && !in_order(n, flow->at, FLOW_REPLY);
+    array_foreach (&flow->deliveries, d)
+        wrong |= message_contradicts(n, flow, *d);
+    array_foreach (&flow->arrivals, arrival)
+        array_foreach (&(*arrival)->deliveries, d)
+            wrong |= message_contradicts(n, flow, *d);
+    return wrong;
 }
 
 /* ---- the end of a life ---- */
@@ -206,6 +240,10 @@ void flow_arrival_free(struct netflow *n, struct flow_arrival *arrival)
 
 static void flow_over(struct netflow *n, struct flow *flow)
 {
+    if (flow->reason == FLOW_COMPLETE)
+        straighten(flow->at);
+    if (flow->reason == FLOW_COMPLETE && contradicts(n, flow))
+        flow->reason = FLOW_LOST;
     n->flows++;
     n->reasons[flow->reason]++;
     if (flow->reason == FLOW_COMPLETE) {
@@ -245,6 +283,8 @@ void flow_part(struct netflow *n, struct flow *flow, enum flow_reason reason)
 void flow_arrival_part(struct netflow *n, struct flow_arrival *arrival, enum flow_reason reason)
 {
     arrival->open--;
+    if (reason && !arrival->reason)
+        arrival->reason = reason;
     if (arrival->flow)
         flow_part(n, arrival->flow, reason);
     else if (!arrival->open && !arrival->waits)
@@ -290,16 +330,41 @@ static int64_t readable_after(const struct netflow *n, struct flow_end *client, 
     return found->start + (int64_t)n->tolerance_ns >= start ? found->start : end;
 }
 
+/* Where events were lost, its read and its write may be another command's: what the command's own record says
+ * is as true, if less tight. */
 static int joined(struct netflow *n, struct flow_end *server, struct flow *flow, const struct flow_call *call,
                   int64_t got)
 {
     struct flow_end *client = flow_other(server);
     flow->at[FLOW_SENT] = call->sent;
     flow->at[FLOW_GOT] = got;
-    int r = tell(n, client->process, server->process, call->sent, flow->at[FLOW_READ]);
+    bool lost = flow_end_lost(server);
+    int r = tell(n, client->process, server->process, call->sent, flow->at[lost ? FLOW_STARTED : FLOW_READ]);
     return r < 0 || call->several || client->receives
                ? r
-               : tell(n, server->process, client->process, flow->at[FLOW_WRITE], got);
+               : tell(n, server->process, client->process, flow->at[lost ? FLOW_STARTED : FLOW_WRITE], got);
+}
+
+/* When the client was told of the reply, FLOW_UNKNOWN: not known yet. */
+static int64_t got_at(const struct netflow *n, struct flow_end *client, const struct flow *flow,
+                      enum flow_reason *reason)
+{
+    const struct flow_call call = queue_at(&client->calls, 0);
+    bool lost = flow_end_lost(client), alone = !call.several && !client->receives;
+    if (alone && (n->message || !lost))
+        return call.got;
+    if (n->message)
+        return MAX(call.got, call.sent);
+    int64_t got = readable_after(n, client, flow->at[FLOW_WRITE], flow->at[FLOW_WRITTEN]);
+    if (!lost || got == FLOW_UNKNOWN)
+        return got;
+    /* That it is not the next one's reply is certain if the next one was sent only then. */
+    if (queue_count(&client->calls) < 2)
+        return FLOW_UNKNOWN;
+    const struct flow_call next = queue_at(&client->calls, 1);
+    if (client->receives || next.number != call.number + 1 || next.sent < got)
+        *reason = FLOW_LOST;
+    return got;
 }
 
 int flow_match_calls(struct netflow *n, struct flow_end *server)
@@ -318,11 +383,7 @@ int flow_match_calls(struct netflow *n, struct flow_end *server)
         if (!reason && flow->at[FLOW_WRITE] == FLOW_UNKNOWN)
             break;
         if (!reason) {
-            bool alone = !call.several && !client->receives;
-            int64_t got = alone ? call.got
-                          : n->before
-                              ? readable_after(n, client, flow->at[FLOW_WRITE], flow->at[FLOW_WRITTEN])
-                              : MAX(call.got, call.sent);
+            int64_t got = got_at(n, client, flow, &reason);
             if (got == FLOW_UNKNOWN)
                 break;
             r = joined(n, server, flow, &call, got);
@@ -339,11 +400,12 @@ void flow_match_readable(struct netflow *n, struct flow_end *server)
     struct flow_end *client = flow_other(server);
     while (queue_count(&server->deliveries)) {
         struct flow_delivery *d = queue_at(&server->deliveries, 0);
+        bool lost = flow_end_lost(client); /* what is there to read may be another message */
         d->got = readable_after(n, client, d->write, d->written);
-        if (d->got == FLOW_UNKNOWN)
+        if (d->got == FLOW_UNKNOWN && !lost)
             return;
         queue_pop(&server->deliveries);
-        flow_delivery_over(n, d, FLOW_COMPLETE);
+        flow_delivery_over(n, d, lost ? FLOW_LOST : FLOW_COMPLETE);
     }
 }
 
@@ -392,7 +454,8 @@ static int arrived(struct netflow *n, struct flow_end *sender, struct flow_end *
     queue_pop(&sender->sent);
     queue_pop(&receiver->arrived);
     n->messages++;
-    int r = tell(n, sender->process, receiver->process, sent.write, arrival->start);
+    int r = tell(n, sender->process, receiver->process, flow_end_lost(sender) ? sent.queued : sent.write,
+                 arrival->start);
     arrival->waits = false;
     arrival->queued = sent.queued;
     arrival->write = sent.write;
@@ -409,7 +472,7 @@ static int arrived(struct netflow *n, struct flow_end *sender, struct flow_end *
     arrival->flow = flow;
     flow->resent |= was_resent(sender, sent.write, arrival->start);
     flow->open += arrival->open;
-    flow_part(n, flow, FLOW_COMPLETE);
+    flow_part(n, flow, sent.lost ? FLOW_LOST : (enum flow_reason)arrival->reason);
     return r;
 }
 
@@ -424,12 +487,12 @@ int flow_match_bus(struct netflow *n, struct flow_end *sender)
         size_t sents = MIN(queue_count(&sender->sent), (size_t)SIGHT),
                arrivals = MIN(queue_count(&receiver->arrived), (size_t)SIGHT), s = 0, a = 0;
         bool same = same_message(&queue_at(&sender->sent, 0), queue_at(&receiver->arrived, 0));
-        bool unsure = sender->unsure || receiver->unsure;
+        bool unsure = sender->unsure || receiver->unsure || flow_end_lost(sender) || flow_end_lost(receiver);
         if (same && !unsure) {
             r = arrived(n, sender, receiver);
             continue;
         }
-        if (unsure && MAX(sents, arrivals) < SIGHT / 2) /* more of them make it sure */
+        if (unsure && !n->ending && MAX(sents, arrivals) < SIGHT / 2) /* more of them make it sure */
             break;
         while (s < sents && !same_message(&queue_at(&sender->sent, s), queue_at(&receiver->arrived, 0)))
             s++;
@@ -455,6 +518,7 @@ int flow_match_bus(struct netflow *n, struct flow_end *sender)
         for (; !later && a; a--)
             give_up_arrival(n, receiver);
         sender->unsure = receiver->unsure = false;
+        r = arrived(n, sender, receiver);
     }
     return r;
 }
