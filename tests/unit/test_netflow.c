@@ -138,12 +138,25 @@ static struct netflow *read_story(struct story *s, bool shifted, struct netflow 
     return read_as(s, shifted, !before, before);
 }
 
+/* Of complete lives. */
 static const struct flow_row *row_of(const struct netflow *n, enum flow_path path)
 {
     array_foreach (&n->rows, row)
-        if ((*row)->path == path)
+        if ((*row)->path == path && (*row)->count)
             return *row;
     return NULL;
+}
+
+/* Each life is counted in one row, and with one reason. */
+static void check_counts(const struct netflow *n)
+{
+    uint64_t complete = 0, incomplete = 0;
+    array_foreach (&n->rows, row) {
+        complete += (*row)->path == FLOW_REPLY || (*row)->path == FLOW_REDIRECT ? (*row)->count : 0;
+        incomplete += (*row)->incomplete;
+    }
+    assert_int_equal(complete, n->reasons[FLOW_COMPLETE]);
+    assert_int_equal(incomplete, n->flows - n->reasons[FLOW_COMPLETE]);
 }
 
 static bool told(const struct story *s, uint32_t from, uint32_t to, uint64_t sent_ns, uint64_t received_ns)
@@ -213,6 +226,7 @@ static void lost_records_join_nothing_wrong(void **state)
     assert_int_equal(n->reasons[FLOW_COMPLETE], 0);
     assert_int_equal(incomplete(n, FLOW_LOST), 3);
     assert_null(row_of(n, FLOW_BUS));
+    check_counts(n);
     netflow_free(n);
     netflow_free(first);
 }
@@ -287,6 +301,7 @@ static void what_is_left_is_true(void **state)
         for (size_t i = 0; i < story.message_count; i++)
             assert_true(story.messages[i].sent_ns <= story.messages[i].received_ns);
         struct netflow *n = read_story(&story, false, again);
+        check_counts(n);
         check_row(row_of(n, FLOW_REPLY), reply);
         check_row(row_of(n, FLOW_BUS), bus);
         replies[of_client] += row_of(n, FLOW_REPLY) ? row_of(n, FLOW_REPLY)->count : 0;

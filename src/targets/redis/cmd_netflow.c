@@ -57,8 +57,8 @@ static int nearer(struct netflow_reading *reading, struct alignment *near)
     return trace_set_alignment(reading->trace, near);
 }
 
-/* Reads all recordings for what was sent and received when. before: what is known from doing that already, or
- * NULL; certain: as the netflow's. */
+/* Reads all recordings for the times at which messages were sent and received. before: an earlier reading of
+ * them, or NULL; certain: as in struct netflow. */
 static int read_messages(struct netflow_reading *reading, struct netflow *before, bool certain,
                          struct problem *problem)
 {
@@ -75,7 +75,7 @@ static int read_messages(struct netflow_reading *reading, struct netflow *before
                      reading);
 }
 
-/* The same once more. */
+/* Reads them once more, with what the reading before has found out. */
 static int read_messages_again(struct netflow_reading *reading, bool certain, struct problem *problem)
 {
     struct netflow *before = reading->first;
@@ -91,7 +91,7 @@ static int read_messages_again(struct netflow_reading *reading, bool certain, st
     return r;
 }
 
-/* By what was sent and received when, or was for certain where that contradicts itself. */
+/* By all messages; if they contradict each other, by those that are certain. */
 static int align_clocks(struct netflow_reading *reading, struct problem *problem)
 {
     int r = align_end(reading->aligner, problem, &reading->alignment);
@@ -217,6 +217,11 @@ static void add_row(struct text *to, const struct flow_row *row, const struct pr
 {
     char name[32], p50[DURATION], p99[DURATION], worst[DURATION], backlog[DURATION];
     redis_say_command(row->command, name, sizeof(name));
+    if (!row->count) {
+        text_addf(to, "\n%s%s, %s%s: %" PRIu64 ", none of them complete\n", style->bold, name,
+                  flow_path_name(row->path), style->none, row->incomplete);
+        return;
+    }
     text_addf(to, "\n%s%s, %s%s: %" PRIu64 ", half within %s, 99 %% within %s\n", style->bold, name,
               flow_path_name(row->path), style->none, row->count,
               say((uint64_t)sketch_quantile(&row->total, 0.5), p50),
@@ -239,6 +244,8 @@ static void add_row(struct text *to, const struct flow_row *row, const struct pr
     }
     text_addf(to, "   The slowest took %s: %s%s%s.", say(row->worst_ns, worst), flow_node_name(row->node),
               row->worst_node ? " to " : "", row->worst_node ? flow_node_name(row->worst_node) : "");
+    if (row->incomplete)
+        text_addf(to, " %" PRIu64 " more are not complete.", row->incomplete);
     if (row->from_traced < row->count)
         text_addf(to, " %" PRIu64 " came from clients that are not recorded.", row->count - row->from_traced);
     if (row->resent)

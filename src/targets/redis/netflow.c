@@ -211,8 +211,11 @@ static void block_event(struct netflow *n, struct flow_process *process, const s
     struct flow *last = count ? client->unwritten.at[count - 1] : NULL;
     if (client && U(e, redis_block_begins))
         client->blocked = (int64_t)e->time_ns;
-    else if (last && last->at[FLOW_BLOCKED] != FLOW_UNKNOWN)
-        last->at[FLOW_ENDED] = (int64_t)e->time_ns, last->unblocked = true, last->turn = process->turns;
+    else if (last && last->at[FLOW_BLOCKED] != FLOW_UNKNOWN) {
+        last->at[FLOW_ENDED] = (int64_t)e->time_ns;
+        last->unblocked = true;
+        last->turn = process->turns;
+    }
 }
 
 static void answered_event(struct netflow *n, struct flow_process *process, const struct event *e)

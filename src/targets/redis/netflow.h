@@ -64,12 +64,14 @@ enum flow_reason {
     FLOW_REASONS
 };
 
-/* All complete life cycles of one command that one node executed, along one path. Times in ns. */
+/* The life cycles of one command that one node executed, along one path: all figures but one are of those
+ * that are complete. Times in ns. */
 struct flow_row {
     const char *command;
     const struct flow_process *node;
     enum flow_path path;
     uint64_t count, from_traced, disordered, resent;
+    uint64_t incomplete; /* of a command with its reply: beside those that count has */
     struct sketch
         total; /* from FLOW_SENT, where that is known, else FLOW_WOKE, to FLOW_GOT or FLOW_WRITTEN */
     struct sketch stage[FLOW_POINTS]; /* by the point that it begins with */

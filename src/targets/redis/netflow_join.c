@@ -59,6 +59,7 @@ static int merge_row(struct flow_row *into, const struct flow_row *from)
     into->from_traced += from->from_traced;
     into->disordered += from->disordered;
     into->resent += from->resent;
+    into->incomplete += from->incomplete;
     if (from->worst_ns >= into->worst_ns) {
         into->worst_ns = from->worst_ns;
         into->node = from->node;
@@ -129,7 +130,8 @@ static bool was_resent(const struct flow_end *end, int64_t from, int64_t to)
     return false;
 }
 
-static void straighten(int64_t *at)
+/* Times that only seem to contradict each other are put into the order of the path. */
+static void straighten(int64_t at[static FLOW_POINTS])
 {
     if (at[FLOW_GOT] != FLOW_UNKNOWN) /* the client may read it before the server's call returns */
         at[FLOW_WRITTEN] = MIN(at[FLOW_WRITTEN], at[FLOW_GOT]);
@@ -246,10 +248,15 @@ static void flow_over(struct netflow *n, struct flow *flow)
         flow->reason = FLOW_LOST;
     n->flows++;
     n->reasons[flow->reason]++;
-    if (flow->reason == FLOW_COMPLETE) {
+    const enum flow_path path = flow->redirected ? FLOW_REDIRECT : FLOW_REPLY;
+    if (flow->reason != FLOW_COMPLETE) {
+        struct flow_row *row = row_get(n, flow, path);
+        if (row)
+            row->incomplete++;
+    } else {
         const int64_t last = MAX(flow->at[FLOW_GOT], flow->at[FLOW_WRITTEN]);
         flow->resent |= was_resent(flow->end, MAX(flow->at[FLOW_SENT], 0), last);
-        account(n, flow, flow->redirected ? FLOW_REDIRECT : FLOW_REPLY, flow->at, NULL);
+        account(n, flow, path, flow->at, NULL);
         array_foreach (&flow->deliveries, d)
             account_message(n, flow, *d);
         array_foreach (&flow->arrivals, arrival)
@@ -345,7 +352,8 @@ static int joined(struct netflow *n, struct flow_end *server, struct flow *flow,
                : tell(n, server->process, client->process, flow->at[lost ? FLOW_STARTED : FLOW_WRITE], got);
 }
 
-/* When the client was told of the reply, FLOW_UNKNOWN: not known yet. */
+/* The time at which the reply reached the client; FLOW_UNKNOWN while that is not known. *reason is set when
+ * the reply may be that of another call. */
 static int64_t got_at(const struct netflow *n, struct flow_end *client, const struct flow *flow,
                       enum flow_reason *reason)
 {

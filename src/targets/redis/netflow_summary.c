@@ -80,12 +80,13 @@ static json_t *stages_json(const struct flow_row *row)
 /* node: which one executed them; NULL: all of them. */
 static json_t *row_json(const struct flow_row *row, const char *node)
 {
-    return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o}", "command", row->command,
+    return json_pack("{s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o}", "command", row->command,
                      "path", flow_path_name(row->path), "node", node, "count", (json_int_t)row->count,
-                     "from_traced_clients_count", (json_int_t)row->from_traced, "disordered_count",
-                     (json_int_t)row->disordered, "retransmitted_count", (json_int_t)row->resent, "total",
-                     sketch_json(&row->total), "socket_backlog", sketch_json(&row->backlog), "worst_ns",
-                     (json_int_t)row->worst_ns, "stages", stages_json(row));
+                     "incomplete_count", (json_int_t)row->incomplete, "from_traced_clients_count",
+                     (json_int_t)row->from_traced, "disordered_count", (json_int_t)row->disordered,
+                     "retransmitted_count", (json_int_t)row->resent, "total", sketch_json(&row->total),
+                     "socket_backlog", sketch_json(&row->backlog), "worst_ns", (json_int_t)row->worst_ns,
+                     "stages", stages_json(row));
 }
 
 json_t *netflow_json(const struct netflow *n)
