@@ -210,9 +210,6 @@ bool session_wait_for_news(struct session *session, bool expects)
     uint64_t asleep_ns = clock_monotonic_ns(), sleep_ns = session->idle_us * NS_PER_US;
     struct pollfd wait[2] = {{.fd = session->news, .events = POLLIN}};
     nfds_t count = 1;
-    /* Rings fill from the end of the last drain on, whatever we did since. */
-    uint64_t since_ns = asleep_ns - MIN(session->drained_ns, asleep_ns);
-    sleep_ns = MAX(sleep_ns - MIN(since_ns, sleep_ns), SESSION_IDLE_MIN_US * NS_PER_US);
     uint64_t may_ns = expects ? 0 : may_sleep_ns(session, asleep_ns);
     bool deep = may_ns;
     if (deep)
