@@ -60,6 +60,8 @@ struct program {
     uint64_t ended_ns;                    /* 0 while it lives */
     uint64_t drain_next_ns;               /* when its rings are looked at though nothing is expected */
     uint64_t cpu_next_ns, cpu_ns, ran_ns; /* when its CPU time is read next, as read last, when it changed */
+    uint64_t flushed_ns;                  /* when the last flush began that it was whole in (session.c) */
+    uint32_t flush_next;                  /* of its threads, in the one that is under way */
     pid_t pid;
     bool gone;         /* it has ended, as its pidfd says; what is in its rings is drained yet */
     bool drained;      /* records of it have arrived since that was last asked */

@@ -29,6 +29,9 @@
 #define MANIFEST_PAUSE_WANTED 200
 #define MANIFEST_PAUSE        1000
 
+/* A ring of 512 KiB holds some 8,000 records: four milliseconds of the fastest program seen. */
+enum { IDLE_MIN_US = 500, IDLE_MAX_US = 4000 };
+
 /* ---- life ---- */
 
 /* While we wait for a CPU, rings fill. So on a busy machine we get one soon, and still no more than the
@@ -102,7 +105,7 @@ int session_new(const struct session_options *options, struct session **ret_sess
     session->options = *options;
     session->listener = session->child_pidfd = session->news = session->spare = session->audit.file =
         session->audit.socket = -1;
-    session->idle_us = SESSION_IDLE_MAX_US;
+    session->idle_us = IDLE_MAX_US;
     if (!session->options.stall_ns)
         session->options.stall_ns = 20 * NS_PER_MS;
     if (!session->options.written_every_ns)
@@ -148,7 +151,7 @@ int session_new(const struct session_options *options, struct session **ret_sess
                            options->user, strerror(errno));
     raise_descriptor_limit(session);
     clock_fit_init(&session->fit);
-    session->started_ns = session->flush.begun_ns = clock_monotonic_ns();
+    session->started_ns = session->flush_began_ns = clock_monotonic_ns();
     r = session_write_manifest(session, false);
     if (r < 0)
         return problem_set(problem, r, "%s: cannot be written: %s", options->folder, strerror(-r));
@@ -323,26 +326,27 @@ static void flush_all(struct session *session)
     flush_rest(session);
 }
 
-/* A thread that is gone leaves its slot to a new one: when it is certainly gone, since the probe does not
+/* Threads that are gone leave their slot to new ones: those that are certainly gone, since the probe does not
  * look whose its slot is. */
-static void free_slot(struct session *session, struct program *program, struct program_thread *t)
+static void free_slots(struct session *session, struct program *program)
 {
-    if (!ring_owner(t->ring) || !program_thread_gone(program, t))
-        return;
-    session_tell_thread_losses(session, program, t); /* what it lost is not the next one's */
-    (void)ring_release(t->ring, t->owner);
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        struct program_thread *t = &program->threads[i];
+        if (!ring_owner(t->ring) || !program_thread_gone(program, t))
+            continue;
+        session_tell_thread_losses(session, program, t); /* what it lost is not the next one's */
+        (void)ring_release(t->ring, t->owner);
+    }
 }
 
 /* A thread takes some CPU time to begin and to end. */
-static bool must_check_slots(struct program *program)
+static void check_slots(struct session *session, struct program *program)
 {
-    if (program->ended_ns || !program->checks_slots)
-        return false;
     program->checks_slots = !program->quiet;
     if (program->quiet && program->cpu_ns && program->cpu_ns - program->slots_cpu_ns < NS_PER_MS / 2)
-        return false;
+        return;
     program->slots_cpu_ns = program->cpu_ns;
-    return true;
+    free_slots(session, program);
 }
 
 /* Every so often all that was recorded is written. With many threads that takes longer than it takes to fill
@@ -353,39 +357,36 @@ static const uint64_t FLUSH_TURN_NS = NS_PER_MS;
 /* False: the turn is over. */
 static bool flush_program(struct session *session, struct program *program, uint64_t until_ns)
 {
-    struct flush *flush = &session->flush;
-    if (flush->amid != program) { /* it begins, or others have left the list */
-        flush->amid = program;
-        flush->thread = 0;
-        flush->checks_slots = must_check_slots(program);
+    if (!program->flush_next)
         session_tell_losses(session, program);
-    }
-    for (; flush->thread < program->thread_count; flush->thread++) {
-        struct program_thread *t = &program->threads[flush->thread];
+    for (; program->flush_next < program->thread_count; program->flush_next++) {
+        struct ctf_stream *stream = program->threads[program->flush_next].stream;
         if (clock_monotonic_ns() > until_ns)
             return false;
-        if (t->stream)
-            (void)ctf_stream_flush(t->stream);
-        if (flush->checks_slots && !program->ended_ns)
-            free_slot(session, program, t);
+        if (stream)
+            (void)ctf_stream_flush(stream);
     }
-    flush->amid = NULL;
+    program->flush_next = 0;
+    program->flushed_ns = session->flush_began_ns;
+    if (!program->ended_ns && program->checks_slots)
+        check_slots(session, program);
     return true;
 }
 
 static void flush_in_turns(struct session *session, uint64_t now_ns)
 {
-    struct flush *flush = &session->flush;
-    if (!flush->under_way && now_ns - flush->begun_ns <= session->options.written_every_ns)
-        return;
-    if (!flush->under_way)
-        *flush = (struct flush){.under_way = true, .begun_ns = now_ns};
-    for (uint64_t until_ns = clock_monotonic_ns() + FLUSH_TURN_NS; flush->program < session->programs.count;
-         flush->program++)
-        if (!flush_program(session, session->programs.at[flush->program], until_ns))
+    uint64_t until_ns = clock_monotonic_ns() + FLUSH_TURN_NS;
+    if (!session->flushing) {
+        if (now_ns - session->flush_began_ns <= session->options.written_every_ns)
+            return;
+        session->flush_began_ns = now_ns;
+        session->flushing = true;
+    }
+    array_foreach (&session->programs, p)
+        if ((*p)->flushed_ns != session->flush_began_ns && !flush_program(session, *p, until_ns))
             return;
     flush_rest(session);
-    flush->under_way = false;
+    session->flushing = false;
 }
 
 static void take_anchor(struct session *session)
@@ -444,7 +445,7 @@ static bool manifest_is_due(const struct session *session, uint64_t now_ns)
 
 int session_step(struct session *session, int *ret_status)
 {
-    if (session_wait_for_news(session, session->flush.under_way || session_expects(session)))
+    if (session_wait_for_news(session, session->flushing || session_expects(session)))
         session_welcome(session);
     uint64_t now = clock_monotonic_ns();
     if (session->guests.count) {
@@ -465,16 +466,15 @@ int session_step(struct session *session, int *ret_status)
         if ((*p)->gone) /* before the drain: nothing comes after it */
             session_end_program(session, *p, true);
     }
-    session->drained_ns = clock_monotonic_ns();
     session_notice_quiet(session, now);
     array_foreach (&session->programs, p)
         if ((*p)->came_to_rest && !(*p)->ended_ns)
             session_tend_rest(session, *p, now);
     /* Rings should be about an eighth full when we come: sooner next time when they were fuller. */
     if (fullest > 32)
-        session->idle_us = MAX(session->idle_us / 2, (unsigned)SESSION_IDLE_MIN_US);
+        session->idle_us = MAX(session->idle_us / 2, (unsigned)IDLE_MIN_US);
     else if (fullest < 16)
-        session->idle_us = MIN(session->idle_us + session->idle_us / 4 + 1, (unsigned)SESSION_IDLE_MAX_US);
+        session->idle_us = MIN(session->idle_us + session->idle_us / 4 + 1, (unsigned)IDLE_MAX_US);
     if (now - session->tended_ns > 9 * NS_PER_MS) {
         session->tended_ns = now;
         session_tend(session, now);

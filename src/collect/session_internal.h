@@ -54,18 +54,6 @@ struct budget_step {
     char what[96], why[160];
 };
 
-/* Writing all that was recorded, which is done in turns (session.c). */
-struct flush {
-    uint64_t begun_ns; /* the last one, or the one that is under way */
-    bool under_way, checks_slots;
-    size_t program;             /* whose turn it is */
-    const struct program *amid; /* it has begun; only compared */
-    uint32_t thread;            /* the next of its threads */
-};
-
-/* A ring of 512 KiB holds some 8,000 records: four milliseconds of the fastest program seen. */
-enum { SESSION_IDLE_MIN_US = 500, SESSION_IDLE_MAX_US = 4000 };
-
 struct session {
     struct session_options options;
     char *probe_path;
@@ -116,8 +104,8 @@ struct session {
     uint64_t others_ns,
         noticed_ns;           /* attach.c: when all rings were drained while one program took its time */
     struct untraced untraced; /* programs that came and were not traced */
-    uint64_t started_ns, drained_ns, tended_ns, manifest_ns;
-    struct flush flush;
+    uint64_t started_ns, flush_began_ns, tended_ns, manifest_ns;
+    bool flushing;             /* what was recorded is being written, in turns (session.c) */
     uint64_t manifest_took_ns; /* of a CPU, the last one: with thousands of processes it is much */
     bool manifest_wanted;      /* it lacks somebody */
     uint64_t manifest_events;  /* that there were on disk then */

@@ -115,6 +115,20 @@ test('threads that record much from their first moment on lose nothing', async (
     assert.equal(threads.filter(({ events_written: n, ring_kb: kb }) => n === 1 && kb === 8).length, 20);
 });
 
+// Hundreds of threads get their files at once, which takes many turns of a millisecond; after that nothing happens that would
+// call for another one.
+test('what hundreds of threads recorded is written soon, though nothing more happens, and outlives sonde', async (t) => {
+    const trace = path.join(temporary(t), 'trace'), program = await runtime(t), programs = 8, threads = 100;
+    const recording = start(t, SONDE, ['run', '-q', '--budget', '100,10000', '-o', trace, '--', 'sh', '-c', `exec 3<&0; for i in $(seq ${programs}); do "${program}" rest ${threads} <&3 & done; exec 3<&-; wait`], { stdio: ['pipe', 'pipe', 'pipe'] });
+    const written = () => fs.readdirSync(path.join(trace, 'ctf')).filter((name) => name !== 'metadata' && fs.statSync(path.join(trace, 'ctf', name)).size > 0).length;
+    await eventually('each thread has a file', () => fs.existsSync(path.join(trace, 'ctf')) && written() >= programs * threads);
+    recording.child.kill('SIGKILL');
+    await recording.ended;
+    recording.child.stdin.end();
+    const { stdout: events, stderr } = await finish(t, SONDE, ['trace', 'events', '--json', '--name', 'redis:command', trace]);
+    assert.equal(events.split('\n').filter(Boolean).length, programs * threads, stderr);
+});
+
 // As in containers: what a server is called follows from the port on which it listens in its own network namespace, whatever its
 // arguments say. Each is held as seldom as can be.
 test('servers in network namespaces of their own are attached to together, and left', { skip: isRoot ? false : 'needs root, to make network namespaces' }, async (t) => {

@@ -6,7 +6,7 @@
  *
  * threads: COUNT threads, at most 8 at a time, begin, call and end. together: COUNT threads call once, all at
  * the same time, and end when all have called. burst: the same, then three more threads begin and call 2,000
- * times each, without a pause. signals: calls, interrupted by a timer whose handler calls. fork, vfork: COUNT
+ * times each, without a pause. rest: the same as together, but they end when the input does. signals: calls, interrupted by a timer whose handler calls. fork, vfork: COUNT
  * children of which each calls, and ends or executes another program. crowd: with a line of input COUNT
  * children at once of which each calls once and ends; with the next every other of them is killed. daemon:
  * leaves its parents behind, and calls. crash: dies of a bad address inside call(). serve: calls until it is
@@ -112,6 +112,14 @@ static void together(int count, void (*meanwhile)(void))
     pthread_barrier_wait(&gate);
     for (int i = 0; i < count && i < 1024; i++)
         pthread_join(running[i], NULL);
+}
+
+/* Until the input ends. */
+static void rest(void)
+{
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
 }
 
 static void on_signal(int number)
@@ -239,6 +247,8 @@ int main(int argc, char **argv)
         together(count, NULL);
     else if (strcmp(mode, "burst") == 0)
         together(count, burst);
+    else if (strcmp(mode, "rest") == 0)
+        together(count, rest);
     else if (strcmp(mode, "signals") == 0)
         signals(count);
     else if (strcmp(mode, "fork") == 0)
