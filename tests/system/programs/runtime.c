@@ -6,11 +6,12 @@
  *
  * threads: COUNT threads, at most 8 at a time, begin, call and end. together: COUNT threads call once, all at
  * the same time, and end when all have called. burst: the same, then three more threads begin and call 2,000
- * times each, without a pause. rest: the same as together, but they end when the input does. signals: calls, interrupted by a timer whose handler calls. fork, vfork: COUNT
- * children of which each calls, and ends or executes another program. crowd: with a line of input COUNT
- * children at once of which each calls once and ends; with the next every other of them is killed. daemon:
- * leaves its parents behind, and calls. crash: dies of a bad address inside call(). serve: calls until it is
- * ended. patched: the same, after another tool has written into the beginning of call(). */
+ * times each, without a pause. rest: the same as together, but they end when the input does. signals: calls,
+ * interrupted by a timer whose handler calls. fork, vfork: COUNT children of which each calls, and ends or
+ * executes another program. crowd: with a line of input COUNT children at once of which each calls once and
+ * ends; with the next every other of them is killed. daemon: leaves its parents behind, and calls. crash:
+ * dies of a bad address inside call(). serve: calls until it is ended. patched: the same, after another tool
+ * has written into the beginning of call(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <signal.h>
