@@ -133,7 +133,7 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     head->tid = (u32)id;
     head->kind = kind;
     head->end = END_COMPLETE;
-    head->ready_ns = 0;
+    head->ready_ns = head->unloads = 0;
     head->kernel_words = head->user_words = head->python_words = 0;
     head->cpu = bpf_get_smp_processor_id();
     bpf_get_current_comm(head->name, sizeof(head->name));
@@ -162,6 +162,10 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
         bpf_loop(SAMPLER_DEPTH, step, &w, 0);
         sample->head.user_words = sample->at - before;
         before = sample->at;
+        u64 unloads;
+        if (process->unloads_address &&
+            bpf_probe_read_user(&unloads, sizeof(unloads), (void *)process->unloads_address) == 0)
+            sample->head.unloads = unloads + 1;
         if (process->python.key_address)
             walk_python(process, sample, task);
         sample->head.python_words = sample->at - before;

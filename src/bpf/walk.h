@@ -496,6 +496,20 @@ static __always_inline u64 read_word(u64 address)
     return word;
 }
 
+/* What its user's half compares with what lies there when it reads the name: the function may have been
+ * freed, and its place taken, by then. */
+VERIFIED_ALONE u64 python_identity(struct sampler_python *py, u64 code)
+{
+    u64 text[2], name, file;
+    u32 line;
+    if (!py || bpf_probe_read_user(&line, sizeof(line), (void *)(code + py->code_line)) ||
+        bpf_probe_read_user(&name, sizeof(name), (void *)(code + py->code_name)) ||
+        bpf_probe_read_user(&file, sizeof(file), (void *)(code + py->code_file)) ||
+        bpf_probe_read_user(text, sizeof(text), (void *)(name + py->text_length)))
+        return 0;
+    return sampler_python_identity(line, name, file, text[0], text[1]);
+}
+
 static long step_python(u32 i, void *context)
 {
     struct python_walk *c = context;
@@ -512,6 +526,7 @@ static long step_python(u32 i, void *context)
     put(c->sample, code);
     put(c->sample, instruction);
     put(c->sample, entry);
+    put(c->sample, python_identity(py, code));
     c->frame = read_word(c->frame + py->frame_previous);
     return 0;
 }

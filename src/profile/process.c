@@ -237,11 +237,14 @@ int process_refresh(struct process *p)
 {
     uint64_t now = clock_monotonic_ns();
     int r = native_refresh(p->native);
+    p->mapped = p->refresh_wanted = false;
+    p->loaded_ns = now;
+    if (r < 0) /* what is known of it is all that will be */
+        return r;
     if (native_modules(p->native)->list.count != p->detected_modules ||
         (now - p->born_ns < YOUNG_NS && now - p->detected_ns > DETECT_NS &&
          modules_named(native_modules(p->native), "libjvm.so")))
         find_runtimes(p, now);
-    p->mapped = false;
     for (size_t i = 0; RUNTIMES[i]; i++)
         if (p->runtimes[i].state && RUNTIMES[i]->refresh)
             RUNTIMES[i]->refresh(p->runtimes[i].state);
@@ -250,7 +253,5 @@ int process_refresh(struct process *p)
     p->perfmap_tried = false;
     process_forget_names(&p->names);
     process_forget_names(&p->moving);
-    p->refresh_wanted = false;
-    p->loaded_ns = now;
-    return r;
+    return 0;
 }

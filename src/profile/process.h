@@ -59,8 +59,9 @@ struct process {
     uint64_t born_ns, loaded_ns;
     uint64_t detected_ns; /* when its runtimes were last looked for */
     size_t detected_modules;
-    bool mapped;                        /* code was mapped since it was read */
-    bool gone;                          /* it ended; what is known is what the kernel announced */
+    bool mapped;         /* code was mapped since it was read */
+    bool gone;           /* it ended; what is known is what the kernel announced */
+    uint64_t generation; /* of what the present sample's addresses mean, where its runtime counts that */
     struct process_names names, moving; /* the latter of heaps that move: for a while */
     uint32_t names_of;                  /* the serial of the profile whose ids these are */
     uint64_t moving_ns;                 /* when the first of the moving names was read */
@@ -82,7 +83,8 @@ void process_describe(struct process *process, struct tables *tables,
 /* Its own rows, which the kernel must not read any more. */
 void process_give_rows(struct process *process, struct tables *tables);
 
-/* Reads the mappings again, and forgets names of code that may have changed. -ESRCH when it ended. */
+/* Reads the mappings again, and forgets names of code that may have changed. -ESRCH when it ended: then all
+ * stays as it is. */
 int process_refresh(struct process *process);
 
 /* "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
@@ -94,6 +96,9 @@ bool process_compiles(const struct process *process);
 /* How its stacks are walked, for people: "native code by its unwind tables (12 files), ...; CPython frames
  * ..." */
 void process_unwinders(struct process *process, struct text *ret_text);
+
+/* The frame of a function that had left its address, or may have, before its name was read. */
+#define PROCESS_NAME_GONE "(gone)"
 
 struct process_stack {
     uint32_t frames[1024]; /* ids in the profile, the innermost first */

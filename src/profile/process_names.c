@@ -205,7 +205,7 @@ static void name_frame(struct process *p, struct profile *profile, const uint64_
                        bool call, bool lines, struct process_stack *out)
 {
     uint64_t tag = words[0] >> SAMPLER_TAG_SHIFT, pc = SAMPLER_PC(words[0]);
-    uint64_t identity[8] = {words[0], (uint64_t)call << 1 | lines};
+    uint64_t identity[8] = {words[0], (uint64_t)call << 1 | lines, [7] = p->generation};
     if (count > 1)
         memcpy(identity + 2, words + 1, (count - 1) * sizeof(*words));
     size_t place;
@@ -254,16 +254,10 @@ static const struct runtime *interpreter_at(const struct process *p, uint64_t wo
 static void begin_runtimes(struct process *p, const struct sampler_sample *sample, const uint64_t *python,
                            uint64_t now_ns)
 {
+    p->generation = 0;
     for (size_t i = 0; RUNTIMES[i]; i++)
         if (p->runtimes[i].state && RUNTIMES[i]->begin)
             RUNTIMES[i]->begin(p->runtimes[i].state, p, sample, python, now_ns);
-}
-
-static void end_runtimes(struct process *p)
-{
-    for (size_t i = 0; RUNTIMES[i]; i++)
-        if (p->runtimes[i].state && RUNTIMES[i]->end)
-            RUNTIMES[i]->end(p->runtimes[i].state, p);
 }
 
 void process_name(struct process *p, struct profile *profile, const struct sampler_sample *sample,
@@ -309,7 +303,6 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
         while (p->runtimes[i].state && RUNTIMES[i]->put_interpreted &&
                RUNTIMES[i]->put_interpreted(p->runtimes[i].state, p, profile, ret_stack))
             ;
-    end_runtimes(p);
 }
 
 static enum native_step step_and_name(struct process *p, struct profile *profile,
@@ -364,5 +357,4 @@ void process_walk(struct process *p, struct profile *profile, const struct sampl
 {
     begin_runtimes(p, sample, NULL, now_ns);
     walk_copy(p, profile, registers, copy, ret_stack, ret_end);
-    end_runtimes(p);
 }

@@ -47,11 +47,10 @@ struct runtime {
     /* Is there code of this runtime in the mapping? */
     bool (*code_in)(void *state, const struct mapping *mapping, struct runtime_code *ret_code);
 
-    /* Called before and after the frames of a sample are named. python: the sample's words of that kind;
-     * NULL for a copied stack. */
+    /* Called before the frames of a sample are named. python: the sample's words of that kind; NULL for a
+     * copied stack. Sets process->generation where names are kept for samples of the same one alone. */
     void (*begin)(void *state, struct process *process, const struct sampler_sample *sample,
                   const uint64_t *python, uint64_t now_ns);
-    void (*end)(void *state, struct process *process);
     /* Names the code at pc, inlined functions first. words: those behind the pc, or NULL for a frame without
      * a tag in code of no file. False: the code is not this runtime's. Sets out->passing when the name must
      * not be cached. Required with a tag. */

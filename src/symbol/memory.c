@@ -143,32 +143,6 @@ int memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
     return (size_t)n == size ? 0 : -EFAULT;
 }
 
-void memory_read_pieces(pid_t pid, const uint64_t *addresses, size_t count, size_t size, void *buffer,
-                        bool *ret_read)
-{
-    enum { PIECES = 128 };
-    struct iovec remote[PIECES];
-    uint8_t *to = buffer;
-    for (size_t done = 0; done < count;) {
-        size_t asked = MIN(PIECES, count - done);
-        for (size_t i = 0; i < asked; i++)
-            remote[i] = (struct iovec){(void *)(uintptr_t)addresses[done + i], size};
-        struct iovec local = {to + done * size, asked * size};
-        ssize_t n = sources.count || open_memory ? 0 : process_vm_readv(pid, &local, 1, remote, asked, 0);
-        size_t whole = n > 0 ? (size_t)n / size : 0;
-        for (size_t i = 0; i < whole; i++)
-            ret_read[done + i] = true;
-        done += whole;
-        if (whole == asked)
-            continue;
-        /* The first that is not wholly mapped ends a call; in a worker each piece is a call. */
-        ret_read[done] = memory_read(pid, addresses[done], to + done * size, size) == 0;
-        if (!ret_read[done])
-            memset(to + done * size, 0, size);
-        done++;
-    }
-}
-
 enum { PAGE_BYTES = 4096, PAGES = 128 };
 
 struct memory_page {

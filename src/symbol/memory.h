@@ -28,12 +28,6 @@ int memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 /* Copies as many bytes as are mapped; how many (0 to size), or -EPERM, -ESRCH. */
 ssize_t memory_read_some(pid_t pid, uint64_t address, void *buffer, size_t size);
 
-/* Copies a piece of size bytes from each of so many addresses, in as few calls as there are: the first to the
- * front of the buffer, of size * count bytes. ret_read[i]: whether piece i could be read; its bytes are 0
- * otherwise. */
-void memory_read_pieces(pid_t pid, const uint64_t *addresses, size_t count, size_t size, void *buffer,
-                        bool *ret_read);
-
 /* Pages of processes, for readers of many small pieces: each is copied once until memory_pages_forget().
  * Zeros to use. */
 struct memory_pages {

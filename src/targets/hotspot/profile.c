@@ -17,20 +17,25 @@ struct state {
     uint32_t rows, limit;     /* kept for its code cache, which changes all the time */
     struct table_range range; /* of them, those that are used */
     uint64_t read_ns, pause_ns;
-    uint64_t unloaded_ns; /* when it was seen that classes had been unloaded: CLOCK_MONOTONIC */
-    bool code_left;       /* and their code may have left since the code cache was read */
-    bool passing;         /* what the present sample names may be another's soon */
+    uint64_t unloads;           /* classes unloaded, as seen last, or HOTSPOT_UNKNOWN */
+    uint64_t unloads_address;   /* where they are counted; 0: not known */
+    uint64_t unloaded_ns;       /* when it was seen that they had become so many: CLOCK_MONOTONIC */
+    uint64_t forgotten_ns;      /* when names were forgotten, without counters */
+    bool code_left;             /* their code may have left since the code cache was read */
+    struct hotspot_moment when; /* of the present sample */
 };
 
 static int open_hotspot(struct process *p, void **ret_state)
 {
     struct state *s = calloc(1, sizeof(*s));
     int r = s ? hotspot_open(p->native, &s->hotspot) : -ENOMEM;
-    if (r < 0)
+    if (r < 0) {
         free(s);
-    else
-        *ret_state = s;
-    return r;
+        return r;
+    }
+    s->unloads = hotspot_unloads(s->hotspot, clock_monotonic_ns(), &s->unloads_address);
+    *ret_state = s;
+    return 0;
 }
 
 static void close_hotspot(void *state)
@@ -84,6 +89,7 @@ static void describe(void *state, struct process *p, struct tables *tables, stru
     hotspot_range(s->hotspot, &low, &high);
     d->java_low = low;
     d->java_high = high;
+    d->unloads_address = s->unloads_address;
 }
 
 static bool code_in(void *state, const struct mapping *m, struct runtime_code *ret_code)
@@ -108,23 +114,29 @@ static bool read_code_cache(struct state *s, struct process *p, uint64_t now_ns)
     return true;
 }
 
+/* Names are kept for samples of the same count of unloaded classes. Those of one whose count is not known are
+ * not, nor is that a method has gone: of a later sample at the same address it may not be true. */
 static bool put_methods(struct state *s, struct process *p, struct profile *profile, uint64_t pc, bool call,
                         uint64_t method, struct process_stack *out)
 {
     struct hotspot_frame frames[32];
-    size_t count = hotspot_name(s->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
+    size_t count = hotspot_name(s->hotspot, pc, call, method, &s->when, frames, ARRAY_SIZE(frames));
     uint64_t low, high;
     hotspot_range(s->hotspot, &low, &high);
     if (!count && pc >= low && pc < high && read_code_cache(s, p, clock_monotonic_ns())) /* compiled since */
-        count = hotspot_name(s->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
+        count = hotspot_name(s->hotspot, pc, call, method, &s->when, frames, ARRAY_SIZE(frames));
     if (!count && pc >= low && pc < high) {
         process_put(out, profile_named_frame(profile, "[compiled just now]", FRAME_RUNTIME));
         out->passing = true; /* its name is known when the code cache is read again */
         return true;
     }
-    for (size_t i = 0; i < count; i++)
-        process_put(out, profile_named_frame(profile, frames[i].name,
-                                             frames[i].is_method ? FRAME_JAVA : FRAME_RUNTIME));
+    for (size_t i = 0; i < count; i++) {
+        const char *name = frames[i].gone ? PROCESS_NAME_GONE : frames[i].name;
+        process_put(out,
+                    profile_named_frame(profile, name, frames[i].is_method ? FRAME_JAVA : FRAME_RUNTIME));
+        out->passing |= frames[i].gone;
+    }
+    out->passing |= s->unloads != HOTSPOT_UNKNOWN && s->when.unloads == HOTSPOT_UNKNOWN;
     return count > 0;
 }
 
@@ -135,34 +147,52 @@ static bool name(void *state, struct process *p, struct profile *profile, uint64
     return put_methods(state, p, profile, pc, call, words ? words[0] : 0, out);
 }
 
-static void forget_names(const struct state *s, struct process *p)
+/* How many classes have been unloaded by now. What was unloaded before that was first known is not suspected
+ * of having been on a stack. */
+static void count_unloads(struct state *s, struct process *p, uint64_t now_ns)
 {
+    uint64_t address, unloads = hotspot_unloads(s->hotspot, now_ns, &address);
+    if (address != s->unloads_address) {
+        s->unloads_address = address;
+        p->refresh_wanted = true; /* the kernel's half is to know */
+    }
+    if (unloads == s->unloads || unloads == HOTSPOT_UNKNOWN)
+        return;
+    if (s->unloads != HOTSPOT_UNKNOWN)
+        s->unloaded_ns = clock_monotonic_ns();
+    s->unloads = unloads;
+    s->code_left = true;
+}
+
+/* Nothing tells when names are void: they are read again each second. */
+static void forget_without_counters(struct state *s, struct process *p)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (s->unloads != HOTSPOT_UNKNOWN || now_ns - s->forgotten_ns < NS_PER_S)
+        return;
+    s->forgotten_ns = now_ns;
     hotspot_forget_names(s->hotspot);
     process_forget_names(&p->moving);
 }
 
-/* What a sample of before classes were unloaded names may be another's soon: then its names are read now and
- * not kept. */
+/* A wait's stack stays as it is until the wait ends: then its methods were there. */
 static void begin(void *state, struct process *p, const struct sampler_sample *sample, const uint64_t *python,
                   uint64_t now_ns)
 {
     struct state *s = state;
-    if (!p->gone && hotspot_unloaded(s->hotspot, now_ns)) {
-        s->unloaded_ns = clock_monotonic_ns();
-        s->code_left = true;
-    }
+    bool waited = sample->kind == SAMPLE_OFF;
+    s->when.time_ns = sample->time_ns + (waited ? sample->weight : 0);
+    s->when.unloads = sample->unloads ? sample->unloads - 1 : HOTSPOT_UNKNOWN;
+    if (!p->gone && (waited || s->when.unloads == HOTSPOT_UNKNOWN || s->when.unloads != s->unloads))
+        count_unloads(s, p, now_ns);
+    if (waited && s->when.unloads != s->unloads)
+        s->when.unloads = HOTSPOT_UNKNOWN;
+    if (s->when.unloads == HOTSPOT_UNKNOWN && s->when.time_ns >= s->unloaded_ns)
+        s->when.unloads = s->unloads;
+    p->generation = s->when.unloads + 1; /* 0: unknown */
+    forget_without_counters(s, p);
     if (s->code_left && !p->gone && read_code_cache(s, p, clock_monotonic_ns()))
         s->code_left = false;
-    s->passing = sample->time_ns < s->unloaded_ns;
-    if (s->passing)
-        forget_names(s, p);
-}
-
-static void end(void *state, struct process *p)
-{
-    const struct state *s = state;
-    if (s->passing)
-        forget_names(s, p);
 }
 
 static bool step(void *state, struct process *p, struct profile *profile, const struct stack_copy *copy,
@@ -195,6 +225,5 @@ const struct runtime runtime_hotspot = {.language = FRAME_JAVA,
                                         .give_rows = give_rows,
                                         .code_in = code_in,
                                         .begin = begin,
-                                        .end = end,
                                         .name = name,
                                         .step = step};

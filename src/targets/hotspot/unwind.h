@@ -21,7 +21,8 @@ int hotspot_open(struct native *native, struct hotspot **ret_hotspot);
 void hotspot_free(struct hotspot *hotspot);
 DEFINE_FREEP(struct hotspot, hotspot_free)
 
-/* Reads the code cache again: methods are compiled all the time. */
+/* Reads the code cache again: methods are compiled all the time. -ENOENT when it cannot be read: then all
+ * stays as it is. */
 int hotspot_refresh(struct hotspot *hotspot);
 
 /* The addresses that the code cache spans. */
@@ -37,21 +38,31 @@ size_t hotspot_rows(const struct hotspot *hotspot, struct unwind_row *rows, size
 enum native_step hotspot_step(const struct hotspot *hotspot, const struct stack_copy *stack,
                               struct registers *registers, bool call, uint64_t *ret_method);
 
-/* Whether classes have been unloaded since it was asked last: what lies where their methods lay may be
- * another's. Of a machine without counters (-XX:-UsePerfData): whether a second has passed. */
-bool hotspot_unloaded(struct hotspot *hotspot, uint64_t now_ns);
+#define HOTSPOT_UNKNOWN UINT64_MAX
+
+/* How many classes the machine has unloaded: what lies where their methods lay may be another's.
+ * HOTSPOT_UNKNOWN: it has no counters (yet, or it was started with -XX:-UsePerfData). ret_address gets where
+ * the count lies, 0 when it is not known. */
+uint64_t hotspot_unloads(struct hotspot *hotspot, uint64_t now_ns, uint64_t *ret_address);
 
 /* Forgets what methods are called. */
 void hotspot_forget_names(struct hotspot *hotspot);
 
+/* When the frames were on the stack that are named. */
+struct hotspot_moment {
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    uint64_t unloads; /* how many classes had been unloaded by then, or HOTSPOT_UNKNOWN */
+};
+
 struct hotspot_frame {
     char name[512]; /* "java.util.UUID.randomUUID", or the name of a stub */
     bool is_method;
+    bool gone; /* what was there has left, or may have: no name */
 };
 
 /* The methods at pc: compiled (method 0), inlined ones first, or of an interpreter's frame. How many (0: not
- * in the code cache as it was read last). */
+ * in the code cache as it was read last). Of a machine without counters they are those that are there now. */
 size_t hotspot_name(struct hotspot *hotspot, uint64_t pc, bool call, uint64_t method,
-                    struct hotspot_frame *frames, size_t limit);
+                    const struct hotspot_moment *when, struct hotspot_frame *frames, size_t limit);
 
 #endif

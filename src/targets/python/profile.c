@@ -9,10 +9,9 @@
 
 struct state {
     struct python python;
-    /* The Python frames of the sample that is named: three words each, the innermost first. */
+    /* The Python frames of the sample that is named, the innermost first. */
     const uint64_t *words;
     size_t count, next;
-    struct python_code codes[SAMPLER_PYTHON];
 };
 
 static int open_python(struct process *p, void **ret_state)
@@ -58,10 +57,8 @@ static void begin(void *state, struct process *p, const struct sampler_sample *s
 {
     struct state *s = state;
     s->words = python;
-    s->count = python ? MIN(sample->python_words / 3, SAMPLER_PYTHON) : 0;
+    s->count = python ? sample->python_words / SAMPLER_PYTHON_WORDS : 0;
     s->next = 0;
-    if (s->count)
-        python_codes(&s->python, p->pid, python, 3, s->count, s->codes);
 }
 
 /* Without memory it will be read again. */
@@ -73,33 +70,30 @@ static void remember(struct process_names *names, uint64_t key, uint32_t frame)
         *place = frame;
 }
 
-/* A process that has ended cannot be read: its code is what lay at the address last. */
+/* Of a process that has ended only what was read before has a name. */
 static void put_function(const struct python *python, struct process *p, struct profile *profile,
-                         uint64_t address, const struct python_code *code, struct process_stack *out)
+                         uint64_t address, uint64_t identity, struct process_stack *out)
 {
-    uint64_t identity[] = {address,
-                           (uint64_t)code->first_line,
-                           code->name_text[0],
-                           code->name_text[1],
-                           code->file_text[0],
-                           code->file_text[1]};
-    bool readable = code->name != 0;
-    uint64_t key = map_hash(identity, readable ? sizeof(identity) : sizeof(address));
-    struct python_function function;
-    const uint64_t *known = map_get(&p->names.places, key);
-    uint32_t frame = known ? (uint32_t)*known : 0;
-    if (!known && readable && python_function(python, p->pid, code, &function) == 0) {
-        struct profile_frame f = {.kind = FRAME_PYTHON, .line = function.line};
-        f.name = profile_string(profile, function.name);
-        f.file = profile_string(profile, function.file);
-        frame = profile_add_frame(profile, &f);
-        remember(&p->names, key, frame);
+    uint64_t key[] = {address, identity}, hash = map_hash(key, sizeof(key));
+    const uint64_t *known = identity ? map_get(&p->names.places, hash) : NULL;
+    if (known) {
+        process_put(out, (uint32_t)*known);
+        return;
     }
-    if (!frame)
-        frame = profile_named_frame(profile, "[unreadable Python frame]", FRAME_PYTHON);
-    else if (readable)
-        remember(&p->names, map_hash(&address, sizeof(address)), frame);
-    process_put(out, frame);
+    struct python_function function;
+    int r = python_function(python, p->pid, address, identity, &function);
+    if (r < 0) {
+        const char *name = r == -ESTALE ? PROCESS_NAME_GONE : "[unreadable Python frame]";
+        process_put(out, profile_named_frame(profile, name, FRAME_PYTHON));
+        return;
+    }
+    struct profile_frame frame = {.kind = FRAME_PYTHON, .line = function.line};
+    frame.name = profile_string(profile, function.name);
+    frame.file = profile_string(profile, function.file);
+    uint32_t id = profile_add_frame(profile, &frame);
+    if (identity)
+        remember(&p->names, hash, id);
+    process_put(out, id);
 }
 
 static bool is_interpreter(const void *state, uint64_t pc)
@@ -116,10 +110,10 @@ static bool put_interpreted(void *state, struct process *p, struct profile *prof
     if (s->next == s->count)
         return false;
     while (s->next < s->count && mark == PYTHON_INSIDE) {
-        const uint64_t *words = s->words + 3 * s->next;
+        const uint64_t *words = s->words + SAMPLER_PYTHON_WORDS * s->next;
         mark = python_mark(&s->python, words[2]);
         if (mark != PYTHON_BORDER)
-            put_function(&s->python, p, profile, words[0], &s->codes[s->next], out);
+            put_function(&s->python, p, profile, words[0], words[3], out);
         s->next++;
     }
     return true;

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets/python/unwind.h"
 
-#include <assert.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -97,6 +96,10 @@ int python_find(struct native *native, struct python *ret_python)
                                                 .frame_previous = v->previous,
                                                 .frame_instruction = v->instruction,
                                                 .frame_entry = v->entry,
+                                                .code_line = v->first_line,
+                                                .code_name = v->name,
+                                                .code_file = v->file,
+                                                .text_length = STRING_LENGTH,
                                                 .specifics = musl ? 0 : 0x310};
         if (musl) /* its thread-specific data is behind a pointer: not read */
             return -ENOTSUP;
@@ -150,67 +153,50 @@ static int read_text(const struct version *v, pid_t pid, uint64_t object, char *
     return 0;
 }
 
-/* Length and hash of the codes' strings: which text it is, without reading it. */
-static void read_texts(pid_t pid, struct python_code *codes, size_t count)
+struct code {
+    uint64_t name, file; /* addresses of strings */
+    uint32_t first_line;
+    uint64_t identity, unhashed; /* the latter as it is before somebody asks for the name's hash */
+};
+
+static int read_code(const struct version *v, pid_t pid, uint64_t address, struct code *ret_code)
 {
-    enum { AT_ONCE = 32 };
-    uint64_t addresses[2 * AT_ONCE], texts[2 * AT_ONCE][2];
-    bool read[2 * AT_ONCE];
-    for (size_t done = 0; done < count; done += AT_ONCE) {
-        size_t n = MIN((size_t)AT_ONCE, count - done);
-        for (size_t i = 0; i < n; i++) {
-            addresses[2 * i] = codes[done + i].name + STRING_LENGTH;
-            addresses[2 * i + 1] = codes[done + i].file + STRING_LENGTH;
-        }
-        memory_read_pieces(pid, addresses, 2 * n, sizeof(texts[0]), texts, read);
-        for (size_t i = 0; i < n; i++) {
-            memcpy(codes[done + i].name_text, texts[2 * i], sizeof(texts[0]));
-            memcpy(codes[done + i].file_text, texts[2 * i + 1], sizeof(texts[0]));
-        }
-    }
+    struct code c;
+    uint64_t text[2];
+    if (memory_read(pid, address + (uint64_t)v->name, &c.name, sizeof(c.name)) < 0 ||
+        memory_read(pid, address + (uint64_t)v->file, &c.file, sizeof(c.file)) < 0 ||
+        memory_read(pid, address + (uint64_t)v->first_line, &c.first_line, sizeof(c.first_line)) < 0 ||
+        memory_read(pid, c.name + STRING_LENGTH, text, sizeof(text)) < 0)
+        return -EFAULT;
+    c.identity = sampler_python_identity(c.first_line, c.name, c.file, text[0], text[1]);
+    c.unhashed = sampler_python_identity(c.first_line, c.name, c.file, text[0], UINT64_MAX);
+    *ret_code = c;
+    return 0;
 }
 
-void python_codes(const struct python *python, pid_t pid, const uint64_t *words, size_t stride, size_t count,
-                  struct python_code *ret_codes)
+static bool is_same(const struct code *code, uint64_t identity)
 {
-    enum { FIELDS = 128, AT_ONCE = 32 }; /* the fields lie within so many bytes */
-    const struct version *v = version_of(python);
-    size_t first = (size_t)MIN(MIN(v->name, v->file), v->first_line);
-    size_t size = (size_t)MAX(MAX(v->name, v->file) + 8, v->first_line + 4) - first;
-    uint8_t bytes[FIELDS * AT_ONCE];
-    uint64_t addresses[AT_ONCE];
-    bool read[AT_ONCE];
-    assert(size <= FIELDS);
-    memset(ret_codes, 0, count * sizeof(*ret_codes));
-    for (size_t done = 0; done < count; done += AT_ONCE) {
-        size_t n = MIN((size_t)AT_ONCE, count - done);
-        for (size_t i = 0; i < n; i++)
-            addresses[i] = words[(done + i) * stride] + first;
-        memory_read_pieces(pid, addresses, n, size, bytes, read);
-        for (size_t i = 0; i < n; i++) { /* 0 where it could not be read */
-            const uint8_t *fields = bytes + i * size;
-            struct python_code *code = &ret_codes[done + i];
-            int32_t line;
-            memcpy(&code->name, fields + v->name - first, sizeof(code->name));
-            memcpy(&code->file, fields + v->file - first, sizeof(code->file));
-            memcpy(&line, fields + v->first_line - first, sizeof(line));
-            code->first_line = line;
-        }
-    }
-    read_texts(pid, ret_codes, count);
+    return !identity || code->identity == identity || code->unhashed == identity;
 }
 
-int python_function(const struct python *python, pid_t pid, const struct python_code *code,
+int python_function(const struct python *python, pid_t pid, uint64_t address, uint64_t identity,
                     struct python_function *ret_function)
 {
     const struct version *v = version_of(python);
     struct python_function f = {0};
-    if (code->first_line < 0 || code->first_line > 10000000 || !code->name ||
-        read_text(v, pid, code->name, f.name, sizeof(f.name)) < 0)
+    struct code code, after;
+    int r = read_code(v, pid, address, &code);
+    if (r < 0)
+        return r;
+    if (!is_same(&code, identity))
+        return -ESTALE;
+    if (code.first_line > 10000000 || !code.name || read_text(v, pid, code.name, f.name, sizeof(f.name)) < 0)
         return -EINVAL;
-    if (read_text(v, pid, code->file, f.file, sizeof(f.file)) < 0)
+    if (read_text(v, pid, code.file, f.file, sizeof(f.file)) < 0)
         f.file[0] = '\0';
-    f.line = (uint32_t)code->first_line;
+    f.line = code.first_line;
+    if (read_code(v, pid, address, &after) < 0 || !is_same(&after, identity))
+        return -ESTALE; /* while its name was read */
     *ret_function = f;
     return 0;
 }

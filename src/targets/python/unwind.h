@@ -38,20 +38,10 @@ struct python_function {
     uint32_t line; /* where the function begins */
 };
 
-/* A code object as it was when it was read: another one may come to lie at the same address, and its name
- * where the former name lay. All 0: it could not be read. */
-struct python_code {
-    uint64_t name, file;                 /* addresses of strings */
-    uint64_t name_text[2], file_text[2]; /* length and hash, as the strings say; -1: not computed yet */
-    int64_t first_line;
-};
-
-/* Reads so many code objects, of which the addresses are in words[0], words[stride], ... */
-void python_codes(const struct python *python, pid_t pid, const uint64_t *words, size_t stride, size_t count,
-                  struct python_code *ret_codes);
-
-/* What a code object is called. -EINVAL when it is none. */
-int python_function(const struct python *python, pid_t pid, const struct python_code *code,
+/* What the code object at an address is called. identity: as it was when the address was sampled
+ * (sampler_python_identity()); 0: not known, then what lies there now is taken for it. -ESTALE when another
+ * one lies there by now, -EFAULT when it cannot be read, -EINVAL when it is none. */
+int python_function(const struct python *python, pid_t pid, uint64_t code, uint64_t identity,
                     struct python_function *ret_function);
 
 #endif
