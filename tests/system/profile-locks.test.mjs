@@ -156,8 +156,10 @@ if (isMainThread) {
     const entry = locks.find((l) => l.kind === 'Atomics.wait' && l.function === 'takes');
     assert.ok(entry, told(locks));
     near(entry.waited_ns, account, slackOf(entry, account), 'takes');
-    const all = entry.waited_ns - entry.without_cpu_ns, holders = entry.held_by.filter((h) => h.held_ns > 0.001 * all); // V8's own lock may end a wait, too
-    assert.ok(holders.length >= 3 && holders.every((h) => h.function === 'leaves' && h.held_ns > 0.1 * all), told(entry));
+    // Who is woken needs V8's own lock, and the last to let go of that may be anybody who waits or notifies: seldom.
+    const all = entry.waited_ns - entry.without_cpu_ns, [holders, others] = [true, false].map((is) => entry.held_by.filter((h) => (h.function === 'leaves') === is));
+    assert.ok(holders.length >= 3 && holders.every((h) => h.held_ns > 0.1 * all), told(entry));
+    assert.ok(others.reduce((sum, h) => sum + h.held_ns, 0) < 0.03 * all, told(entry));
     assert.ok(!locks.some((l) => l.function === 'awaitsWork'), told(locks));
     const work = conditions.find((c) => c.function === 'awaitsWork');
     assert.ok(work && work.waited_ns > 5e8, told(conditions));

@@ -218,7 +218,10 @@ public class Unload {
     for (const [java, ...options] of [...JAVAS.map((file) => [file]), [JAVAS[0], '-Xint']]) {
         const { stacks } = profile([java, ...options, '-cp', folder, 'Unload', classes]);
         const turns = Array.from({ length: TURNS }, (_, i) => weight(stacks, (f) => f.includes(`Turn${i}.turn`)));
-        assert.ok(turns.every((turn) => turn > 75e6 && turn < 300e6), `${java} ${options}: each took 0.15 s, and has ${turns.map((ns) => Math.round(ns / 1e6))} ms`);
+        // What is named too late, by a sonde that had no CPU, has no name; it has never another's.
+        const gone = weight(stacks, (f) => f.includes('(gone)')), told = `${java} ${options}: each took 0.15 s, and has ${turns.map((ns) => Math.round(ns / 1e6))} ms; ${Math.round(gone / 1e6)} ms gone`;
+        assert.ok(turns.every((turn) => turn < 225e6 && turn + gone > 75e6), told);
+        assert.ok(turns.filter((turn) => turn > 75e6).length >= TURNS / 2, told);
     }
 });
 
