@@ -16,6 +16,7 @@ struct stretch {
     uint64_t from_ns, to_ns;
     char state[32], waker[48]; /* of a wait: who ended it */
     bool waits;
+    bool unknown; /* nothing is known of the thread: if it was woken then, it waited, or was only made */
 };
 
 typedef ARRAY(struct stretch) stretches;
@@ -52,10 +53,11 @@ static int collect(void *context, const struct history_interval *s)
     if (s->value.type == HISTORY_STRING)
         snprintf(stretch.state, sizeof(stretch.state), "%s", s->value.string);
     stretch.waits = is_wait(stretch.state);
+    stretch.unknown = !*stretch.state || strcmp(stretch.state, "ended") == 0;
     return array_add(list, stretch);
 }
 
-/* Who woke the thread when the wait ended. */
+/* Who woke the thread when the wait ended, or made it. */
 static int find_wakers(const struct path *p, int64_t tid, stretches *list)
 {
     uint32_t quark;
@@ -66,7 +68,7 @@ static int find_wakers(const struct path *p, int64_t tid, stretches *list)
         return r == -ENOENT ? 0 : r;
     array_foreach (list, s) {
         struct history_interval waker;
-        if (!s->waits || s->to_ns >= info.end_ns)
+        if (!(s->waits || s->unknown) || s->to_ns >= info.end_ns)
             continue;
         r = history_query(p->states, quark, s->to_ns, &waker, p->problem);
         if (r < 0)
@@ -77,14 +79,31 @@ static int find_wakers(const struct path *p, int64_t tid, stretches *list)
     return 0;
 }
 
-static int walk(const struct path *p, int64_t tid, uint64_t from_ns, uint64_t to_ns, int depth);
+/* The threads that wait for one another, in whose wait another one is looked at. */
+struct waiter {
+    int64_t tid;
+    int depth;
+    const struct waiter *outer;
+};
 
-static int follow(const struct path *p, int64_t tid, const struct stretch *s, int depth)
+/* Two threads cannot wait for each other at one time; but times of switches are exact to some hundred
+ * nanoseconds only, so that a thread may seem to have woken another one just after it fell asleep. */
+static bool waits_already(const struct waiter *w, int64_t tid)
+{
+    while (w && w->tid != tid)
+        w = w->outer;
+    return w != NULL;
+}
+
+static int walk(const struct path *p, const struct waiter *who, uint64_t from_ns, uint64_t to_ns);
+
+static int follow(const struct path *p, const struct waiter *who, const struct stretch *s)
 {
     char *end;
-    int64_t waker = strtoll(s->waker, &end, 10);
-    if (s->waits && end != s->waker && !*end && waker > 0 && waker != tid && depth < DEEPEST) {
-        int r = walk(p, waker, s->from_ns, s->to_ns, depth + 1);
+    int64_t tid = who->tid, waker = strtoll(s->waker, &end, 10);
+    if (end != s->waker && !*end && waker > 0 && who->depth < DEEPEST && !waits_already(who, waker)) {
+        struct waiter next = {waker, who->depth + 1, who};
+        int r = walk(p, &next, s->from_ns, s->to_ns);
         if (r != -ENOENT)
             return r;
     }
@@ -92,8 +111,9 @@ static int follow(const struct path *p, int64_t tid, const struct stretch *s, in
     return p->segment(p->context, &segment);
 }
 
-static int walk(const struct path *p, int64_t tid, uint64_t from_ns, uint64_t to_ns, int depth)
+static int walk(const struct path *p, const struct waiter *who, uint64_t from_ns, uint64_t to_ns)
 {
+    int64_t tid = who->tid;
     stretches list = {0};
     uint32_t quark;
     int r = find(p, tid, "State", &quark);
@@ -105,7 +125,7 @@ static int walk(const struct path *p, int64_t tid, uint64_t from_ns, uint64_t to
         s->from_ns = MAX(s->from_ns, from_ns);
         s->to_ns = MIN(s->to_ns, to_ns);
         if (r >= 0 && s->from_ns < s->to_ns)
-            r = follow(p, tid, s, depth);
+            r = follow(p, who, s);
     }
     array_done(&list);
     return r;
@@ -116,6 +136,7 @@ int active_path(struct history *states, const char *prefix, int64_t tid, uint64_
                 struct problem *problem)
 {
     struct path p = {states, prefix, segment, context, problem};
-    int r = walk(&p, tid, from_ns, to_ns, 0);
+    struct waiter first = {tid, 0, NULL};
+    int r = walk(&p, &first, from_ns, to_ns);
     return r == -ENOENT ? problem_set(problem, r, "%sThreads/%" PRId64 " has no states", prefix, tid) : r;
 }

@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#include "bpf/context.h"
 #include "bpf/queues.h"
 #include "bpf/runs.h"
 #include "bpf/sockets.h"
@@ -24,9 +25,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Set before loading: what each call is (enum sonde_call_kind), and sonde's own PID namespace, 0 for the
- * first one. */
-const volatile unsigned char call_kinds[SONDE_SYSCALLS];
+/* Set before loading: sonde's own PID namespace, 0 for the first one. */
 const volatile unsigned int pid_namespace = 0;
 
 /* Bits by enum sonde_family, changed while it runs. */
@@ -156,11 +155,27 @@ int adopt(struct bpf_iter__task *ctx)
     return 0;
 }
 
+/* Until it gets a CPU for the first time, a new thread waits for one; who made it woke it, so to say. */
+static __always_inline void wait_first(struct thread_state *s, struct task_struct *maker, u64 now)
+{
+    identify(maker, &s->waker_pid, &s->waker_tid);
+    s->woken_by = SONDE_woken_by_thread;
+    s->off_ns = s->ready_ns = now;
+    s->sched_attached = sched_attached;
+    s->reason = SONDE_off_reason_new;
+    s->off_call = SONDE_SYSCALL_NONE;
+    s->off_fd = -1;
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-    if (BPF_CORE_READ(parent, tgid) == BPF_CORE_READ(child, tgid))
-        follow(child);
+    if (BPF_CORE_READ(parent, tgid) != BPF_CORE_READ(child, tgid))
+        return 0;
+    follow(child);
+    struct thread_state *s = state_of(child);
+    if (s && WANTED(sched))
+        wait_first(s, parent, bpf_ktime_get_ns());
     return 0;
 }
 
@@ -169,20 +184,6 @@ int BPF_PROG(on_free, struct task_struct *task)
 {
     remove_thread(task);
     return 0;
-}
-
-/* The system call that a thread is in, from what it brought into the kernel; SONDE_SYSCALL_NONE when it is
- * there for another reason or not at all. */
-static __always_inline u32 call_of(struct task_struct *task, s32 *fd)
-{
-    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-    s64 number = (s64)regs->orig_ax; /* -1 at interrupts and faults */
-    *fd = -1;
-    if (number < 0 || number >= SONDE_SYSCALLS)
-        return SONDE_SYSCALL_NONE;
-    if (call_kinds[number & (SONDE_SYSCALLS - 1)] & SONDE_CALL_FD)
-        *fd = (s32)regs->di;
-    return (u32)number;
 }
 
 /* ---- sockets ---- */
@@ -393,45 +394,6 @@ int BPF_PROG(on_thread_end, struct task_struct *task)
 
 /* ---- the scheduler ---- */
 
-/* Where the kernel counts its interrupts; the place has moved from version to version, and kernels without
- * names for their variables (CONFIG_KALLSYMS_ALL) do not show it. */
-extern const int __preempt_count __ksym __weak;
-extern const struct pcpu_hot pcpu_hot __ksym __weak;
-struct pcpu_hot {
-    int preempt_count;
-} __attribute__((preserve_access_index));
-
-enum context { CONTEXT_THREAD, CONTEXT_SOFT_INTERRUPT, CONTEXT_INTERRUPT, CONTEXT_UNKNOWN };
-
-static __always_inline enum context counted_context(void)
-{
-    u32 n;
-    if (bpf_core_type_exists(struct pcpu_hot) && &pcpu_hot)
-        n = ((struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
-    else if (&__preempt_count)
-        n = *(int *)bpf_this_cpu_ptr(&__preempt_count);
-    else
-        return CONTEXT_UNKNOWN;
-    if (n & 0xff0000)
-        return CONTEXT_INTERRUPT;
-    return n & 0x100 ? CONTEXT_SOFT_INTERRUPT : CONTEXT_THREAD;
-}
-
-/* Packets to a socket of the same machine are delivered in an interrupt at the end of the call that sent
- * them; where interrupts are not counted, what the thread is doing must tell. */
-static __always_inline enum context context_of(struct task_struct *current, enum context counted)
-{
-    if (counted == CONTEXT_THREAD || counted == CONTEXT_INTERRUPT)
-        return counted;
-    s32 fd;
-    u32 call = current->pid && current->mm ? call_of(current, &fd) : SONDE_SYSCALL_NONE;
-    if (call == SONDE_SYSCALL_NONE)
-        return CONTEXT_INTERRUPT;
-    if (call_kinds[call & (SONDE_SYSCALLS - 1)] & (SONDE_CALL_SEND | SONDE_CALL_WAKES))
-        return CONTEXT_THREAD;
-    return counted == CONTEXT_UNKNOWN ? CONTEXT_UNKNOWN : CONTEXT_INTERRUPT;
-}
-
 /* One record for the brief times off its CPU until now. */
 static __always_inline void tell_brief(struct thread_state *s, u64 now)
 {
@@ -442,6 +404,14 @@ static __always_inline void tell_brief(struct thread_state *s, u64 now)
                .runnable_ns = s->brief_runnable_ns, .since_ns = between(s->back_ns, now),
                .count = s->brief_count, .pid = s->pid, .tid = s->tid);
     s->brief_count = 0;
+}
+
+static __always_inline void tell_death(struct thread_state *s, u64 now)
+{
+    if (WANTED(sched))
+        RECORD(sched_switch, sched, not_ahead(now), 0, .pid = s->pid, .tid = s->tid, .fd = -1,
+               .call = SONDE_SYSCALL_NONE, .processor = (u16)bpf_get_smp_processor_id(),
+               .reason = SONDE_off_reason_ended, .unfinished = 1);
 }
 
 static __always_inline void leave(struct task_struct *task, struct thread_state *s, _Bool preempted,
@@ -463,8 +433,9 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
         s->reason = SONDE_off_reason_blocked;
     } else if (task_state & TASK_DEEP) {
         s->reason = SONDE_off_reason_uninterruptible;
-    } else { /* it is dead */
+    } else {
         tell_brief(s, now);
+        tell_death(s, now);
         return;
     }
     s->off_fd = -1; /* where brief times are summed, the call is read for the others only, when they end */
@@ -479,7 +450,8 @@ enum end { END_SEEN, END_UNSEEN, END_NEVER };
 static __always_inline void tell_wait(struct task_struct *task, struct thread_state *s, u64 runnable, u64 now,
                                       enum end end)
 {
-    if (s->off_call == SONDE_SYSCALL_NONE && end != END_UNSEEN) /* it is still in the call */
+    if (s->off_call == SONDE_SYSCALL_NONE && end != END_UNSEEN &&
+        s->reason != SONDE_off_reason_new) /* it is still in the call */
         s->off_call = (u16)call_of(task, &s->off_fd);
     RECORD(sched_switch, sched, not_ahead(now), between(s->off_ns, now), .runnable_ns = runnable,
            .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
@@ -509,7 +481,8 @@ static __always_inline void come_back(struct task_struct *task, struct thread_st
     }
     if (WANTED(sched) && s->sched_attached == sched_attached) {
         u64 runnable = runnable_ns(task, s, now);
-        if (between(s->off_ns, now) < brief_ns && s->reason != SONDE_off_reason_stopped && end != END_NEVER) {
+        if (between(s->off_ns, now) < brief_ns && s->reason != SONDE_off_reason_stopped &&
+            s->reason != SONDE_off_reason_new && end != END_NEVER) {
             sum_wait(s, runnable, now);
         } else {
             tell_brief(s, now);
@@ -583,7 +556,7 @@ static __always_inline void waking(struct task_struct *task, _Bool can_count)
         waker = state_of(current);
     else if (!s)
         return;
-    enum context context = context_of(current, can_count ? counted_context() : CONTEXT_UNKNOWN);
+    enum context context = context_of(current, task, can_count ? counted_context() : CONTEXT_UNKNOWN);
     if (waker && context == CONTEXT_THREAD) {
         u32 pid, tid;
         identify(task, &pid, &tid);

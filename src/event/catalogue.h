@@ -101,7 +101,9 @@
     L(e, preempted, 0, "preempted")             /* it could have gone on */                  \
     L(e, blocked, 1, "blocked")                 /* it slept until something woke it */       \
     L(e, uninterruptible, 2, "uninterruptible") /* the same, for a disk, a page or a lock */ \
-    L(e, stopped, 3, "stopped")                 /* by a signal or a debugger */
+    L(e, stopped, 3, "stopped")                 /* by a signal or a debugger */              \
+    L(e, new, 4, "new")                         /* it had just been made, and ran then */    \
+    L(e, ended, 5, "ended")                     /* it has ended */
 #define SONDE_ENUM_woken_by(L, e) \
     L(e, nobody, 0, "nobody")     \
     L(e, thread, 1, "thread") L(e, interrupt, 2, "interrupt") L(e, unknown, 3, "unknown")

@@ -341,6 +341,8 @@ static int on_fork(struct kernel_states *s, const struct event *e, const struct 
     t->exiting = false;
     t->in_call = 0;
     r = set_state(s, t, e->time_ns, "runnable");
+    if (r >= 0) /* who made it */
+        r = set_waker(s, e, k, t);
     if (r >= 0)
         r = set_text(s, e, k, KERNEL_NAME, t->base, &t->name);
     if (r >= 0)

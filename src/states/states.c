@@ -82,7 +82,18 @@ static int on_off_processor(struct states *s, const struct event *e)
     uint64_t runnable = v[FIELD_sched_switch_runnable_ns].u, start = state_start(e);
     const char *reason = event_label(SONDE_MEANING_off_reason, v[FIELD_sched_switch_reason].u);
     int64_t tid = (int64_t)v[FIELD_sched_switch_tid].u;
+    /* A thread that was woken had a CPU at once by the scheduler's count: who woke it is shown all the same.
+     */
+    if (!runnable && v[FIELD_sched_switch_woken_by].u != SONDE_woken_by_nobody &&
+        !v[FIELD_sched_switch_unfinished].u)
+        runnable = 1;
+    if (v[FIELD_sched_switch_reason].u == SONDE_off_reason_new) {
+        reason = "runnable";
+        runnable = 0;
+    }
     int r = set_state(s, e, tid, start, reason ? reason : "blocked");
+    if (r >= 0 && v[FIELD_sched_switch_reason].u == SONDE_off_reason_new)
+        r = set_waker(s, e, tid, start);
     if (r >= 0 && runnable && runnable < e->time_ns - start) {
         r = set_state(s, e, tid, e->time_ns - runnable, "runnable");
         if (r >= 0)

@@ -181,3 +181,25 @@ test('the critical path of a thread through wake-ups', (t) => {
     assert.equal(none.status, 1);
     assert.match(none.stderr, /Threads\/77 has no states/);
 });
+
+test('a critical path leads to who made a thread, through a number that was used before', (t) => {
+    // 5 waits for 8, which 7 makes meanwhile; another 8 had ended. Found by hand.
+    const folder = path.join(temporary(t), 'kernel');
+    const sw = (at, cpu, prev, state, next) => ({ at, cpu, event: 'sched_switch', prev_tid: prev, prev_state: state, prev_comm: `t${prev}`, next_tid: next, next_comm: `t${next}` });
+    writeKernelTrace(folder, {
+        release: '6.1.0',
+        events: [
+            sw(1000, 0, 0, 0, 5),
+            sw(1010, 1, 0, 0, 8),
+            sw(1050, 1, 8, 16, 7),
+            sw(1100, 0, 5, 1, 0),
+            { at: 1300, cpu: 1, event: 'sched_process_fork', parent_tid: 7, child_tid: 8, child_pid: 7, parent_pid: 7, child_comm: 't8' },
+            sw(1350, 0, 0, 0, 8),
+            { at: 1400, cpu: 0, event: 'sched_wakeup', tid: 5 },
+            sw(1450, 0, 8, 1, 5),
+            sw(1500, 0, 5, 1, 0),
+        ],
+    });
+    const found = sonde('trace', 'states', '--json', '--path', '5', folder).trim().split('\n').map((l) => JSON.parse(l)).map((s) => `${s.from_ns}-${s.to_ns} ${s.name} ${s.state}`);
+    assert.deepEqual(found, ['1000-1100 t5 running', '1100-1300 t7 running', '1300-1350 t8 runnable', '1350-1400 t8 running', '1400-1450 t5 runnable', '1450-1500 t5 running', '1500-1501 t5 blocked']);
+});
