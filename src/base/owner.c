@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/rights.h"
 
 /* Decided when the first file is made, once for a run: the caller's where the caller may write, else root's.
  * A choice made anew for each file could be led astray by links made meanwhile. */
@@ -32,29 +32,25 @@ static bool number(const char *variable, uid_t *ret)
 
 /* The caller's rights for what follows on this thread. */
 struct rights {
-    uid_t user, group;
+    struct file_rights ours;
     bool changed;
 };
 
 static struct rights take_rights(void)
 {
     struct rights rights = {0};
-    if (decision == OURS || geteuid() != 0 || !number("SUDO_UID", &rights.user) || !rights.user ||
-        !number("SUDO_GID", &rights.group))
-        return rights;
-    rights.changed = true;
-    (void)setfsgid(rights.group);
-    (void)setfsuid(rights.user); /* last: it takes root's capabilities for files away */
+    uid_t user, group;
+    if (decision != OURS && geteuid() == 0 && number("SUDO_UID", &user) && user && number("SUDO_GID", &group))
+        rights.changed = rights_take(user, group, &rights.ours) == 0;
     return rights;
 }
 
 /* Whether to try again as root. */
-static bool give_back(const struct rights *rights, int result)
+static bool give_back(struct rights *rights, int result)
 {
     if (!rights->changed)
         return false;
-    (void)setfsuid(0);
-    (void)setfsgid(0);
+    rights_give_back(&rights->ours);
     bool refused = decision == UNDECIDED && (result == -EACCES || result == -EPERM);
     if (refused)
         decision = OURS;
@@ -139,13 +135,11 @@ int owner_open(const char *path, int flags)
 
 int owner_append(const char *path)
 {
-    const struct rights rights = take_rights();
+    struct rights rights = take_rights();
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
     int r = fd < 0 ? -errno : fd;
-    if (rights.changed) {
-        (void)setfsuid(0);
-        (void)setfsgid(0);
-    }
+    if (rights.changed)
+        rights_give_back(&rights.ours);
     return r;
 }
 

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/broker.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_file.h"
+#include "base/rights.h"
 #include "broker/apart.h"
 #include "broker/protocol.h"
 
@@ -85,27 +86,101 @@ static int open_text(const struct proc *proc, const char *name)
     return -EPERM;
 }
 
+/* With a user's rights on files. */
+static int open_as(int root, const char *path, uid_t user, gid_t group,
+                   int (*opens)(int root, const char *path))
+{
+    struct file_rights ours;
+    bool changes = geteuid() == 0 && user != 0;
+    int r = changes ? rights_take(user, group, &ours) : 0;
+    if (r < 0)
+        return r;
+    r = opens(root, path);
+    if (changes)
+        rights_give_back(&ours);
+    return r;
+}
+
 /* In the target's root, with its user's rights on files: a worker that asks for what the target maps or has
  * written gets it, and nothing that only we could open. opens: how. */
 static int open_as_target(const struct proc *proc, const char *path, int (*opens)(int root, const char *path))
 {
     long user = proc_status_number(proc, "Uid"), group = proc_status_number(proc, "Gid");
-    bool changes = geteuid() == 0 && user != 0;
     _cleanup_(file_closep) int root = process_root_open(proc);
     if (root < 0)
         return root;
     if (user < 0 || group < 0)
         return -ESRCH;
-    if (changes) {
-        (void)setfsgid((gid_t)group);
-        (void)setfsuid((uid_t)user); /* last: it takes root's capabilities for files away */
-    }
-    int fd = opens(root, path);
-    if (changes) {
-        (void)setfsuid(0);
-        (void)setfsgid(0);
-    }
-    return fd;
+    return open_as(root, path, (uid_t)user, (gid_t)group, opens);
+}
+
+/* ---- files of code ---- */
+
+/* Not root's, nor anybody's groups. */
+static int open_as_nobody(const struct proc *proc, const char *path)
+{
+    enum { NOBODY = 65534 };
+    _cleanup_(file_closep) int root = process_root_open(proc);
+    return root < 0 ? root : open_as(root, path, NOBODY, NOBODY, process_file_open);
+}
+
+static bool is_code(int fd)
+{
+    struct {
+        unsigned char ident[EI_NIDENT];
+        uint16_t type;
+    } head;
+    return pread(fd, &head, sizeof(head), 0) == sizeof(head) && memcmp(head.ident, ELFMAG, SELFMAG) == 0 &&
+           (head.type == ET_EXEC || head.type == ET_DYN || head.type == ET_REL);
+}
+
+/* Takes fd, which may be a negative errno. Who is not root can open the same himself. */
+static int only_code(int fd)
+{
+    if (fd < 0 || geteuid() != 0 || is_code(fd))
+        return fd;
+    close(fd);
+    return -EPERM;
+}
+
+/* "/tmp/perf-NUMBER.map". */
+static bool is_map_of_code(const char *path)
+{
+    static const char BEGIN[] = "/tmp/perf-", END[] = ".map";
+    size_t begin = sizeof(BEGIN) - 1;
+    if (strncmp(path, BEGIN, begin) != 0)
+        return false;
+    size_t digits = strspn(path + begin, "0123456789");
+    return digits && strcmp(path + begin + digits, END) == 0;
+}
+
+/* Not what a link of that name leads to: whoever may write to /tmp could point to any file of that user's. */
+static int open_map_of_code(int root, const char *path)
+{
+    struct stat st;
+    _cleanup_(file_closep) int folder = process_folder_open(root, "/tmp");
+    int place =
+        folder < 0 ? folder : openat(folder, path + sizeof("/tmp/") - 1, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (place < 0)
+        return folder < 0 ? folder : -errno;
+    bool link = fstat(place, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1;
+    close(place);
+    return link ? -EPERM : process_file_open(root, path);
+}
+
+int broker_code_file(const struct proc *proc, const char *name, size_t length)
+{
+    if (length < 2 || length > PATH_MAX || memchr(name, 0, length) != name + length - 1)
+        return -EPERM;
+    if (is_map_of_code(name))
+        return open_as_target(proc, name, open_map_of_code);
+    int fd = geteuid() == 0 ? open_as_nobody(proc, name) : -EACCES;
+    return fd == -EACCES || fd == -EPERM ? only_code(open_as_target(proc, name, process_file_open)) : fd;
+}
+
+int broker_code_mapped(const struct proc *proc, uint64_t start, uint64_t end)
+{
+    return start < end ? only_code(process_mapped_open(proc, start, end)) : -EPERM;
 }
 
 static int has_path(int root, const char *path)

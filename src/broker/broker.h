@@ -57,4 +57,13 @@ uint64_t broker_cpu_ns(const struct broker *broker);
 int broker_answer(const struct proc *proc, uint32_t question, const char *name, size_t length, uint64_t start,
                   uint64_t end);
 
+/* A file by its path in the process's root for one who looks for code and its names, and should get no other
+ * secrets: one that everybody may read; with the rights of the process's user a program, library or file of
+ * debug information (ELF, but no core dump), or the map of generated code that the user has written
+ * (/tmp/perf-PID.map). A descriptor or a negative errno. */
+int broker_code_file(const struct proc *proc, const char *name, size_t length);
+
+/* The file that it has mapped there, for the same: if it is code (for root; else whatever it is). */
+int broker_code_mapped(const struct proc *proc, uint64_t start, uint64_t end);
+
 #endif

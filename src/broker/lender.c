@@ -20,6 +20,7 @@
 #include "base/process_file.h"
 #include "broker/apart.h"
 #include "broker/broker.h"
+#include "broker/marks.h"
 #include "broker/protocol.h"
 #include "broker/sandbox.h"
 #include "symbol/memory.h"
@@ -36,6 +37,7 @@ struct scope {
     bool all, closed;
     ARRAY(struct proc *) processes;
     ARRAY(struct domain) domains;
+    struct marks *marks;
     struct proc *last; /* that was asked about, and is allowed: the next question is about it, too */
 };
 
@@ -79,7 +81,7 @@ static bool descends(const struct scope *scope, const struct proc *proc)
 {
     enum { GENERATIONS = 64 };
     pid_t pid = proc->pid;
-    for (int i = 0; i < GENERATIONS && pid > 1; i++) {
+    for (int i = 0; scope->processes.count && i < GENERATIONS && pid > 1; i++) {
         array_foreach (&scope->processes, p)
             if ((*p)->pid == pid && proc_exists(*p))
                 return true;
@@ -109,16 +111,46 @@ static const struct proc *find(struct scope *scope, pid_t pid)
 
 /* ---- in the lender: answers ---- */
 
+/* Stacks are unwound and named without a process's memory, but for runtimes that keep their names there. Of
+ * processes that were named, or were started by those, it is lent anyway. */
+static int open_memory_of(const struct scope *scope, const struct proc *proc)
+{
+    if (!descends(scope, proc) && !marks_in(scope->marks, proc))
+        return -EPERM;
+    return proc_file_open(proc, "mem", O_RDONLY);
+}
+
+/* What a profiler asks for, and no more than that. A table of its own: a worker asks for other things. */
+static int open_text_of(const struct proc *proc, const char *name, size_t length)
+{
+    static const char *const TEXTS[] = {"maps", "stat", "status", "comm", "cmdline"};
+    for (size_t i = 0; i < ARRAY_SIZE(TEXTS); i++)
+        if (length == strlen(TEXTS[i]) + 1 && memcmp(name, TEXTS[i], length) == 0)
+            return proc_file_open(proc, TEXTS[i], O_RDONLY);
+    return -EPERM;
+}
+
 static int answer(struct scope *scope, const struct broker_head *asked, const char *name, size_t length)
 {
     const struct proc *proc = asked->target > 0 ? find(scope, asked->target) : NULL;
     if (asked->target > 0 && !proc)
         return -EPERM;
-    if (proc && asked->question == PROC_MEMORY)
-        return proc_file_open(proc, "mem", O_RDONLY);
-    if (proc && asked->question == PROC_PROGRAM)
-        return proc_file_open(proc, "exe", O_PATH);
-    return broker_answer(proc, asked->question, name, length, asked->start, asked->end);
+    switch (asked->question) {
+    case PROC_MEMORY:
+        return proc ? open_memory_of(scope, proc) : -EPERM;
+    case PROC_PROGRAM:
+        return proc ? proc_file_open(proc, "exe", O_PATH) : -EPERM;
+    case PROC_TEXT:
+        return proc ? open_text_of(proc, name, length) : -EPERM;
+    case PROC_FILE:
+        return proc ? broker_code_file(proc, name, length) : -EPERM;
+    case PROC_MAPPED:
+        return proc ? broker_code_mapped(proc, asked->start, asked->end) : -EPERM;
+    case PROC_OURS:
+    case PROC_EXISTS:
+        return broker_answer(proc, asked->question, name, length, asked->start, asked->end);
+    }
+    return -EPERM;
 }
 
 static uint64_t cpu_ns(void)
@@ -133,13 +165,13 @@ static uint64_t cpu_ns(void)
     (1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_CHECKPOINT_RESTORE | \
      1ull << CAP_SETUID | 1ull << CAP_SETGID)
 
-static void run_lender(void *unused, int socket)
+static void run_lender(void *marks, int socket)
 {
     static char name[PATH_MAX + 1];
     const struct sandbox_rights rights = {.observes = true, .lends = true, .capabilities = NEEDED};
     struct scope scope = {0};
     sandbox_close_standard();
-    if (sandbox_confine(&rights, NULL) < 0)
+    if (sandbox_confine(&rights, NULL) < 0 || marks_new(marks, &scope.marks) < 0)
         return;
     for (struct broker_head asked = {0};;) {
         ptrdiff_t n = broker_receive(socket, &asked, name, sizeof(name), NULL);
@@ -153,8 +185,7 @@ static void run_lender(void *unused, int socket)
         else if (n >= 0 && asked.verb == BROKER_WORK)
             r = 0;
         scope.closed |= asked.verb != BROKER_GRANT;
-        bool has_file = r >= 0 && asked.verb == BROKER_QUESTION && asked.question != PROC_EXISTS &&
-                        asked.question != PROC_PATH;
+        bool has_file = r >= 0 && asked.verb == BROKER_QUESTION && asked.question != PROC_EXISTS;
         const struct broker_head head = {.verb = BROKER_ANSWER,
                                          .target = asked.target,
                                          .question = asked.question,
@@ -238,9 +269,9 @@ static int open_memory(pid_t pid)
     return borrow(pid, PROC_MEMORY, NULL, 0, 0);
 }
 
-int lender_start(struct problem *problem)
+int lender_start(const char *const *marks, struct problem *problem)
 {
-    return apart_start("sonde:lender", run_lender, NULL, &lender, problem);
+    return apart_start("sonde:lender", run_lender, (void *)(uintptr_t)marks, &lender, problem);
 }
 
 int lender_allow(pid_t pid)

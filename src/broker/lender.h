@@ -1,10 +1,11 @@
 /* A process with rights that opens what one that has given its own up may still read of other processes: for
  * `sonde profile` and `top`, which parse that themselves. Used by src/cli/confine.c.
  *
- * It lends descriptors: the text of maps and the like, the files that a process maps or could open itself
- * (broker_answer()), its memory for reading. Of which processes, it is told before the other gives its rights
- * up: of those, of what they and their children start, and of everything that the same users run in the same
- * user namespaces; or of all. */
+ * It lends descriptors: the text of maps and the like, the files that a process maps, others that everybody
+ * may read or that are code (broker_code_file()), and memory for reading. Of which processes, it is told
+ * before the other gives its rights up: of those, of what they and their children start, and of everything
+ * that the same users run in the same user namespaces; or of all. Memory is lent of those that were named
+ * with what they start, and of others only if they run a runtime whose names are kept there (marks.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BROKER_LENDER_H
 #define BROKER_LENDER_H
@@ -14,8 +15,9 @@
 
 #include "base/problem.h"
 
-/* Forks it: called before anything foreign is read. 0 or a negative errno with problem set. */
-int lender_start(struct problem *problem);
+/* Forks it: called before anything foreign is read. marks: strings in files of runtimes whose processes'
+ * memory is read, ending with NULL. 0 or a negative errno with problem set. */
+int lender_start(const char *const *marks, struct problem *problem);
 
 /* Adds a process, or all (0). -EPERM once lender_begin() was called. */
 int lender_allow(pid_t pid);

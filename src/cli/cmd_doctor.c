@@ -462,7 +462,7 @@ static int look_into(pid_t pid, struct text *ret_words)
 static void run_look(void *context, int socket)
 {
     const pid_t *pid = context;
-    const struct confine_sampler confined = {.pids = pid, .pid_count = 1};
+    const struct confine_sampler confined = {.marks = sampler_marks(), .pids = pid, .pid_count = 1};
     struct broker_head head = {.verb = BROKER_RESULT};
     struct text words = {0};
     int r = confine_sampler_begin(&confined, NULL);

@@ -465,7 +465,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return r;
     if (o.merge)
         return merge_files(&o, o.command, profile);
-    struct confine_sampler confined = {.output = o.output,
+    struct confine_sampler confined = {.marks = sampler_marks(),
+                                       .output = o.output,
                                        .trace = o.trace,
                                        .store = o.store,
                                        .pids = o.sampler.pids,

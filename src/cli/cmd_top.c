@@ -445,7 +445,8 @@ static int run_top(const struct command *self, int argc, char **argv)
     options.whole_machine = !options.pid_count;
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
     struct problem problem = {0};
-    const struct confine_sampler confined = {.pids = pids, .pid_count = options.pid_count};
+    const struct confine_sampler confined = {
+        .marks = sampler_marks(), .pids = pids, .pid_count = options.pid_count};
     int r = confine_sampler_begin(&confined, &problem);
     if (r == 0)
         r = sampler_open(&options, &sampler, &problem);

@@ -275,7 +275,7 @@ int confine_sampler_begin(const struct confine_sampler *c, struct problem *probl
     int r = writer_start(paths, ARRAY_SIZE(paths), problem);
     if (r >= 0)
         r = fetcher_start(problem);
-    return r < 0 ? r : lender_start(problem);
+    return r < 0 ? r : lender_start(c->marks, problem);
 }
 
 /* The store is read as well as written: as who owns it. */

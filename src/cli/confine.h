@@ -67,6 +67,7 @@ struct confine_sampler {
     const pid_t *pids;                  /* whom it samples, with all that they start; */
     size_t pid_count;                   /* 0: the child, or if there is none everybody */
     bool connects;                      /* listens or connects */
+    const char *const *marks;           /* of processes whose memory it reads (sampler_marks()) */
     pid_t child;                        /* which it may end; 0: none */
 };
 

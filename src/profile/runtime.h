@@ -25,6 +25,11 @@ struct runtime {
     uint32_t words;
     bool has_position;
 
+    /* What a file that brings the runtime into a process holds, such as the name of a symbol that open()
+     * looks for: only of processes that execute such a file is memory lent (sampler_marks()), but for those
+     * that were named. NULL: no memory is read. */
+    const char *mark;
+
     /* ---- required ---- */
 
     /* Looks for the runtime in the process. 0 and a state for close(); -ENOTSUP: a version that cannot be

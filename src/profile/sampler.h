@@ -81,6 +81,10 @@ DEFINE_FREEP(struct sampler, sampler_close)
 /* Adds a child of the caller that is about to run a command: it is sampled from its execve on. */
 void sampler_add_command(struct sampler *sampler, pid_t pid);
 
+/* Strings in files of runtimes whose state is read from the memory of the process: who lends memory to one
+ * that has no rights asks for them (broker/lender.h). Ends with NULL. */
+const char *const *sampler_marks(void);
+
 /* Reads the processes that are there, and starts the clock. -ESRCH when one that was named is not. */
 int sampler_start(struct sampler *sampler, struct problem *problem);
 void sampler_stop(struct sampler *sampler);

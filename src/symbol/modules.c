@@ -365,8 +365,8 @@ static int open_vdso(const struct modules *modules, const struct module *module,
     if (proc && !proc_exists(proc))
         r = -ESRCH; /* who was read? */
     uint64_t own = getauxval(AT_SYSINFO_EHDR);
-    if (r == -ESRCH && own && size <= 16384)
-        r = memory_read(getpid(), own, copy, size); /* the kernel has one for all */
+    if ((r == -ESRCH || r == -EPERM) && own && size <= 16384) /* it has ended, or its memory is not lent */
+        r = memory_read(getpid(), own, copy, size);           /* the kernel has one for all */
     if (r < 0) {
         free(copy);
         return problem_set(problem, r, "process %d: cannot read the vDSO: %s", modules->pid, strerror(-r));

@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -48,12 +50,39 @@ static void a_temporary_file_has_no_name(void **state)
     assert_int_equal(rmdir(folder), 0); /* nothing is left */
 }
 
+/* Under sudo the caller's rights are the caller's alone. */
+static void what_only_roots_group_may_write_is_not_the_callers(void **state)
+{
+    char place[64];
+    if (geteuid() != 0)
+        skip();
+    snprintf(place, sizeof(place), "%s/of-the-group", folder);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(mkdir(place, 0700), 0);
+    assert_int_equal(chmod(place, 0770), 0);
+    pid_t pid = fork();
+    if (pid == 0) { /* the decision is made once for a process */
+        char file[96];
+        const gid_t groups[] = {0};
+        snprintf(file, sizeof(file), "%s/file", place);
+        bool ok = setgroups(1, groups) == 0 && setenv("SUDO_UID", "65533", 1) == 0 &&
+                  setenv("SUDO_GID", "65533", 1) == 0 && owner_append(file) == -EACCES;
+        gid_t now[2];
+        _exit(!(ok && getgroups(2, now) == 1 && now[0] == 0));
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(rmdir(place), 0);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder))
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_plain_file_is_written_where_it_is),
+        cmocka_unit_test(what_only_roots_group_may_write_is_not_the_callers),
         cmocka_unit_test(a_temporary_file_has_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

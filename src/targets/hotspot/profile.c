@@ -211,6 +211,7 @@ static bool step(void *state, struct process *p, struct profile *profile, const 
 }
 
 const struct runtime runtime_hotspot = {.language = FRAME_JAVA,
+                                        .mark = "gHotSpotVMStructs",
                                         .unknown = "Java (a virtual machine that is not known)",
                                         .generates = true,
                                         .compiles = true,

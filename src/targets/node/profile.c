@@ -96,6 +96,7 @@ static void walk(void *state, struct profile *profile, const struct registers *r
 }
 
 const struct runtime runtime_node = {.language = FRAME_JS,
+                                     .mark = "v8dbg_frametype_EntryFrame",
                                      .generates = true,
                                      .tag = SAMPLER_SCRIPT,
                                      .words = 4,

@@ -120,6 +120,7 @@ static bool put_interpreted(void *state, struct process *p, struct profile *prof
 }
 
 const struct runtime runtime_python = {.language = FRAME_PYTHON,
+                                       .mark = "_PyRuntime",
                                        .open = open_python,
                                        .close = free,
                                        .called = called,
