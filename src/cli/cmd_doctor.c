@@ -29,6 +29,7 @@
 #include "broker/protocol.h"
 #include "broker/sandbox.h"
 #include "cli/confine.h"
+#include "cli/lsm.h"
 #include "cli/options.h"
 #include "collect/audit.h"
 #include "observe/observe.h"
@@ -211,6 +212,20 @@ static void check_lockdown(struct answer *answer)
     }
 }
 
+static void answer_lsm(struct check *check, const struct lsm_answer *lsm)
+{
+    because(check, "%s", lsm->why);
+    if (lsm->verdict != LSM_FREE)
+        fails(check, lsm->verdict == LSM_REFUSES ? FAILS : LIMITED, lsm->remedy);
+}
+
+static void check_security_modules(struct answer *answer)
+{
+    struct lsm_answer lsm;
+    lsm_of_machine("", &lsm);
+    answer_lsm(add(answer, "no security module in the way"), &lsm);
+}
+
 /* Also from root, once it has given its rights up to sample. */
 static bool are_hidden(void)
 {
@@ -386,6 +401,15 @@ static void check_tracer(struct answer *answer, const struct proc *proc)
         fails(check, FAILS, "End that debugger or tracer first.");
 }
 
+static void check_confinement(struct answer *answer, const struct proc *proc)
+{
+    struct lsm_answer lsm;
+    _cleanup_(freep) char *label = NULL;
+    (void)proc_read(proc, "attr/current", 4096, &label, NULL);
+    lsm_of_process("", label, &lsm);
+    answer_lsm(add(answer, "not confined by a security module"), &lsm);
+}
+
 /* What keeps a process from being stopped or called, whatever one's rights. */
 static void check_state(struct answer *answer, const struct proc *proc)
 {
@@ -531,6 +555,7 @@ static void check_process(struct answer *answer, pid_t pid)
                   profiled ? words : "It can be neither traced nor profiled.");
         } else {
             check_tracer(answer, proc);
+            check_confinement(answer, proc);
             check_state(answer, proc);
             check_loader(answer, target);
             check_filter(answer, proc);
@@ -622,6 +647,7 @@ static int run(const struct command *self, int argc, char **argv)
     check_kernel(&answer);
     check_ptrace(&answer);
     check_lockdown(&answer);
+    check_security_modules(&answer);
     check_hidden_processes(&answer);
     check_memfd(&answer);
     check_workers(&answer);
