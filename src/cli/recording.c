@@ -66,10 +66,10 @@ const struct option_row recording_rows[] = {
              "family: sched, block, connect",
      .type = OPTION_CALL, .take = take_kernel},
     {"no-kernel", .text = "no kernel events", .type = OPTION_CALL, .take = take_no_kernel},
-    {"budget", .value = "PERCENT,MB",
+    {"budget", .value = "PERCENT,MB,MB",
      .text =
          "limit tracing to PERCENT CPU and MB of memory (5,128); above it the costliest events are disabled "
-         "first, then tracing stops",
+         "first, then tracing stops; the second MB: at once when the trace takes more on disk",
      .type = OPTION_TEXT, .at = AT(observe.budget)},
     {"user", .value = "USER", .text = "run the command as USER (default under sudo: the invoking user)",
      .type = OPTION_TEXT, .at = AT(observe.user)},

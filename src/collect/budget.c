@@ -10,20 +10,34 @@
 #include "base/clock.h"
 #include "base/macro.h"
 
+/* ",MB" at *text, which is moved behind it; where there is none *bytes stays as it is. false: it makes no
+ * sense.
+ */
+static bool take_megabytes(const char **text, uint64_t *bytes)
+{
+    char *end;
+    if (**text != ',')
+        return true;
+    double megabytes = strtod(*text + 1, &end);
+    if (end == *text + 1 || !(megabytes > 0 && megabytes < 1e9))
+        return false;
+    *bytes = (uint64_t)(megabytes * (1 << 20));
+    *text = end;
+    return true;
+}
+
 int budget_parse(const char *text, struct budget_limits *ret_limits, struct problem *problem)
 {
     struct budget_limits limits = BUDGET_DEFAULTS;
     char *end;
     double percent = strtod(text, &end);
-    bool ok = end != text && percent > 0 && percent <= 100;
-    if (ok && *end == ',') {
-        const char *second = end + 1;
-        double megabytes = strtod(second, &end);
-        ok = end != second && megabytes > 0 && megabytes < 1e6;
-        limits.memory_bytes = (uint64_t)(megabytes * (1 << 20));
-    }
-    if (!ok || *end)
-        return problem_set(problem, -EINVAL, "'%s' is no budget: percent of all CPUs, MB: 5,128", text);
+    const char *rest = end;
+    bool ok = end != text && percent > 0 && percent <= 100 && take_megabytes(&rest, &limits.memory_bytes) &&
+              take_megabytes(&rest, &limits.disk_bytes);
+    if (!ok || *rest)
+        return problem_set(problem, -EINVAL,
+                           "'%s' is no budget: percent of all CPUs, MB of memory, MB on disk: 5,128,1000",
+                           text);
     limits.cpu_share = percent / 100;
     *ret_limits = limits;
     return 0;
@@ -45,6 +59,11 @@ static double own_share_between(const struct budget_sample *from, const struct b
     return time_ns > 0 ? (double)(to->collector_ns - from->collector_ns) / time_ns : 0;
 }
 
+bool budget_disk_is_full(const struct budget *b, const struct budget_sample *sample)
+{
+    return b->limits.disk_bytes && sample->disk_bytes > b->limits.disk_bytes;
+}
+
 bool budget_add(struct budget *b, const struct budget_sample *sample)
 {
     enum { SHORT = 2 };
@@ -56,7 +75,7 @@ bool budget_add(struct budget *b, const struct budget_sample *sample)
     const struct budget_sample *newest = &b->samples[b->count - 1];
     b->share = share_between(b, &b->samples[0], newest);
     b->own_share = own_share_between(&b->samples[0], newest);
-    bool over = newest->memory_bytes > b->limits.memory_bytes;
+    bool over = newest->memory_bytes > b->limits.memory_bytes || budget_disk_is_full(b, newest);
     if (b->count == BUDGET_WINDOW)
         over |= b->share > b->limits.cpu_share || b->own_share > BUDGET_OWN_SHARE;
     if (b->count > SHORT)

@@ -78,14 +78,17 @@ static void count_events(const struct session *session, uint64_t counts[static S
 static struct budget_sample measure(struct session *session, uint64_t now_ns)
 {
     uint64_t counts[SONDE_EVENT_COUNT], events = 0, cpu_ns = session_cpu_ns(session);
+    struct ctf_totals totals;
     count_events(session, counts);
     for (int i = 0; i < SONDE_EVENT_COUNT; i++)
         events += counts[i];
+    ctf_writer_totals(session->writer, &totals);
     struct budget_sample sample = {.time_ns = now_ns,
                                    .probe_ns = (uint64_t)((double)events * session->record_ns),
                                    .collector_ns = cpu_ns - MIN(cpu_ns, session->setup_ns),
                                    .kernel_ns = kernel_ns(session),
-                                   .memory_bytes = memory_bytes(session)};
+                                   .memory_bytes = memory_bytes(session),
+                                   .disk_bytes = totals.bytes};
     session->memory_worst_bytes = MAX(session->memory_worst_bytes, sample.memory_bytes);
     return sample;
 }
@@ -145,7 +148,12 @@ static void tell(struct session *session, const struct budget_sample *now, const
     const struct budget *budget = &session->budget;
     bool memory = now->memory_bytes > budget->limits.memory_bytes;
     snprintf(step->what, sizeof(step->what), "%s", what);
-    if (memory)
+    if (budget_disk_is_full(budget, now))
+        snprintf(step->why, sizeof(step->why),
+                 "left out from %.1f s on: the recording takes %.1f MB on disk, its budget is %.1f MB",
+                 (double)step->at_ns / 1e9, (double)now->disk_bytes / (1 << 20),
+                 (double)budget->limits.disk_bytes / (1 << 20));
+    else if (memory)
         snprintf(step->why, sizeof(step->why),
                  "left out from %.1f s on: sonde used %.0f MB of memory, its budget is %.0f MB",
                  (double)step->at_ns / 1e9, (double)now->memory_bytes / (1 << 20),
@@ -187,9 +195,19 @@ static bool rests_on(int family)
     return family >= SONDE_FAMILY_COUNT && NEEDED[family - SONDE_FAMILY_COUNT];
 }
 
+static void stop_all(struct session *session, const struct budget_sample *now)
+{
+    tell(session, now, "everything: tracing has stopped", true, true);
+    stop(session);
+}
+
 static void degrade(struct session *session, const struct budget_sample *now)
 {
     double costs[FAMILIES], recent[FAMILIES];
+    if (budget_disk_is_full(&session->budget, now)) {
+        stop_all(session, now);
+        return;
+    }
     family_costs(session, costs);
     /* Since the last step, and worth it: the last hundredth is not in the events. */
     double least_ns = 0.01 * session->budget.share * session->budget.processors *
@@ -202,8 +220,7 @@ static void degrade(struct session *session, const struct budget_sample *now)
     session->stepped_ns = now->time_ns;
     int family = budget_dearest(recent, FAMILIES, families_on(session));
     if (family < 0) {
-        tell(session, now, "everything: tracing has stopped", true, true);
-        stop(session);
+        stop_all(session, now);
         return;
     }
     tell(session, now, family_text(family), false, rests_on(family));
@@ -299,13 +316,14 @@ void session_overhead_tick(struct session *session, uint64_t now_ns)
 json_t *session_overhead_object(struct session *session)
 {
     struct budget_sample now = measure(session, clock_monotonic_ns());
-    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I}", "processors",
+    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:I}", "processors",
                      session->budget.processors, "probe_cpu_ns", (json_int_t)now.probe_ns, "kernel_cpu_ns",
                      (json_int_t)now.kernel_ns, "collector_cpu_ns", (json_int_t)now.collector_ns,
                      "setup_cpu_ns", (json_int_t)session->setup_ns, "memory_bytes",
                      (json_int_t)session->memory_worst_bytes, "record_ns", session->record_ns,
                      "budget_cpu_share", session->budget.limits.cpu_share, "budget_memory_bytes",
-                     (json_int_t)session->budget.limits.memory_bytes);
+                     (json_int_t)session->budget.limits.memory_bytes, "budget_disk_bytes",
+                     (json_int_t)session->budget.limits.disk_bytes);
 }
 
 void session_add_dropped(const struct session *session, json_t *missing)
@@ -314,7 +332,7 @@ void session_add_dropped(const struct session *session, json_t *missing)
         json_array_append_new(
             missing,
             json_pack("{s:s, s:s, s:s}", "what", session->steps[i].what, "why", session->steps[i].why,
-                      "remedy", "--budget PERCENT,MB allows more; --kernel=FAMILY,... records less."));
+                      "remedy", "--budget PERCENT,MB,MB allows more; --kernel=FAMILY,... records less."));
 }
 
 void session_summarise(const struct session *session, struct session_summary *ret_summary)

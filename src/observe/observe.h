@@ -42,7 +42,7 @@ struct observe_options {
     const char *kernel; /* families of kernel events, "sched,tcp" or "all"; "": the usual ones; NULL: the
                            level's */
     bool no_kernel;     /* none, also when the level is changed */
-    const char *budget; /* "PERCENT,MB" of CPU and memory; NULL: 5 % and 128 MB */
+    const char *budget; /* "PERCENT,MB,MB" of CPU, memory and disk; NULL: 5 %, 128 MB, no limit */
     const char *user;   /* name or number: whom a command runs as; NULL: who called sudo, else our own */
     const char *audit;  /* a file that gets a line about each attachment; NULL: the system's log */
     const char *functions; /* JavaScript functions whose calls are recorded, each on a line; NULL: none */

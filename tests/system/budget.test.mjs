@@ -56,6 +56,25 @@ test('a budget that is too small: the dearest events go first, then tracing stop
         assert.ok(names(folder, name).every((e) => e.time_ns <= end + 2e9), name);
 });
 
+test('a recording that takes more than it may on disk ends, and the program goes on', async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), stop = path.join(base, 'stop');
+    const run = sonde(t, 'run', '--json', '-o', folder, '--budget', '100,100000,0.5', '--', process.execPath, BUSY, stop);
+    await run.until(/MB on disk, its budget is 0.5 MB/, { timeoutMs: 120_000 });
+    const size = () => fs.readdirSync(folder).reduce((sum, name) => sum + fs.statSync(path.join(folder, name)).size, 0), { pid } = manifestOf(folder).processes[0];
+    const before = Number(fs.readFileSync(path.join(base, 'stop.count'), 'utf8'));
+    await eventually('the program answers on', () => Number(fs.readFileSync(path.join(base, 'stop.count'), 'utf8')) > before + 100);
+    const then = size();
+    await eventually('the program answers on', () => Number(fs.readFileSync(path.join(base, 'stop.count'), 'utf8')) > before + 500);
+    assert.ok(size() < then + 65536, `${then} bytes, and then ${size()}`);
+    assert.ok(fs.existsSync(`/proc/${pid}`));
+    fs.writeFileSync(stop, '');
+    const { status, stdout } = await run.ended;
+    assert.ok([0, 4].includes(status), run.describe());
+    assert.match(run.stdout, /answers were right/, 'the program noticed nothing');
+    const report = JSON.parse(stdout.slice(stdout.indexOf('{\n')));
+    assert.deepEqual(report.missing.filter((m) => /on disk/.test(m.why)).map((m) => m.what), ['everything: tracing has stopped']);
+});
+
 test('attached, tracing that is too dear restores the program\'s code', async (t) => {
     const base = temporary(t), folder = path.join(base, 'trace'), stop = path.join(base, 'stop');
     const program = start(t, process.execPath, [BUSY, stop]);

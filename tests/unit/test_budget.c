@@ -18,8 +18,13 @@ static void budgets_are_read(void **state)
     assert_int_equal(budget_parse("0.25", &limits, NULL), 0);
     assert_int_equal((int)(limits.cpu_share * 1e6), 2500);
     assert_int_equal(limits.memory_bytes, BUDGET_DEFAULTS.memory_bytes);
-    static const char *const WRONG[] = {"",    "x",   "0",      "-1",    "101", "5,",
-                                        "5,0", "5,x", "5,128x", "5;128", "nan"};
+    assert_int_equal(limits.disk_bytes, 0);
+    assert_int_equal(budget_parse("5,128,1000", &limits, NULL), 0);
+    assert_int_equal(limits.memory_bytes, 128 << 20);
+    assert_int_equal(limits.disk_bytes, 1000 << 20);
+    static const char *const WRONG[] = {"",    "x",      "0",       "-1",        "101",
+                                        "5,",  "5,0",    "5,x",     "5,128x",    "5;128",
+                                        "nan", "5,128,", "5,128,0", "5,128,1,1", "5,,1"};
     for (size_t i = 0; i < sizeof(WRONG) / sizeof(WRONG[0]); i++) {
         struct problem problem = {0};
         assert_int_equal(budget_parse(WRONG[i], &limits, &problem), -EINVAL);
@@ -35,6 +40,20 @@ static bool second(struct budget *b, struct budget_sample *now, uint64_t ms)
     now->kernel_ns += ms * NS_PER_MS / 4;
     now->collector_ns += ms * NS_PER_MS / 2;
     return budget_add(b, now);
+}
+
+static void a_recording_that_is_too_large_is_too_much_at_once(void **state)
+{
+    (void)state;
+    struct budget b = {.limits = {.cpu_share = 0.05, .memory_bytes = 1 << 20}, .processors = 2};
+    struct budget_sample now = {.disk_bytes = 11 << 20};
+    assert_false(second(&b, &now, 0)); /* there is no limit */
+    b.limits.disk_bytes = 10 << 20;
+    assert_true(second(&b, &now, 0));
+    assert_true(budget_disk_is_full(&b, &now));
+    now.disk_bytes = 10 << 20;
+    assert_false(second(&b, &now, 0));
+    assert_false(budget_disk_is_full(&b, &now));
 }
 
 static void five_seconds_above_it_are_too_much(void **state)
@@ -116,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budgets_are_read),
+        cmocka_unit_test(a_recording_that_is_too_large_is_too_much_at_once),
         cmocka_unit_test(five_seconds_above_it_are_too_much),
         cmocka_unit_test(what_is_below_it_goes_on_for_ever),
         cmocka_unit_test(four_times_as_much_is_noticed_sooner),
