@@ -2,15 +2,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "observe/installed.h"
 #include "observe/observe_internal.h"
-#include "symbol/elf.h"
 
 char *observe_probe_path(void)
 {
@@ -47,16 +49,26 @@ static char *find_program(const char *name)
     return NULL;
 }
 
+/* Reads the file's head alone, some numbers of it, here where the rights are: the command may be run as
+ * another user, whose file it is. */
 bool observe_is_static(const char *command)
 {
     _cleanup_(freep) char *path = find_program(command);
-    struct elf *elf = NULL;
-    if (!path || elf_open(path, &elf, NULL) < 0)
-        return false;
+    Elf64_Ehdr head;
+    struct stat st;
     bool interpreter = false;
-    struct elf_segment segment;
-    for (size_t i = 0; elf_segment_at(elf, i, &segment) == 0; i++)
-        interpreter |= segment.type == PT_INTERP;
-    elf_free(elf);
+    _cleanup_(file_closep) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        pread(fd, &head, sizeof(head), 0) != sizeof(head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr))
+        return false;
+    for (uint64_t i = 0; i < head.e_phnum && !interpreter; i++) {
+        Elf64_Phdr segment;
+        uint64_t at;
+        if (__builtin_add_overflow(head.e_phoff, i * sizeof(segment), &at) || at > INT64_MAX ||
+            pread(fd, &segment, sizeof(segment), (off_t)at) != sizeof(segment))
+            return false;
+        interpreter = segment.p_type == PT_INTERP;
+    }
     return !interpreter;
 }
