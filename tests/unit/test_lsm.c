@@ -10,17 +10,14 @@
 #include "base/file.h"
 #include "test.h"
 
+static char root[] = "/tmp/sonde-lsm-XXXXXX";
+
 /* A machine with these files; NULL: it has not this one. The texts are as the kernel gives them. */
 static const char *machine(const char *enforce, const char *deny_ptrace, const char *label)
 {
-    static char root[] = "/tmp/sonde-lsm-XXXXXX";
-    static bool made;
     static const char *const NAMES[] = {"/sys/fs/selinux/enforce", "/sys/fs/selinux/booleans/deny_ptrace",
                                         "/proc/self/attr/current", "/sys/kernel/security/lsm"};
     const char *const texts[] = {enforce, deny_ptrace, label, "lockdown,capability,yama,selinux"};
-    if (!made)
-        assert_non_null(mkdtemp(root));
-    made = true;
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++) {
         char path[128];
         snprintf(path, sizeof(path), "%s%s", root, NAMES[i]);
@@ -38,8 +35,7 @@ static const char *machine(const char *enforce, const char *deny_ptrace, const c
 static void what_a_machine_forbids_is_said(void **state)
 {
     struct lsm_answer answer;
-    const char *root = machine("1", "1 1", "unconfined_u:unconfined_r:unconfined_t:s0");
-    lsm_of_machine(root, &answer);
+    lsm_of_machine(machine("1", "1 1", "unconfined_u:unconfined_r:unconfined_t:s0"), &answer);
     assert_int_equal(answer.verdict, LSM_REFUSES);
     assert_non_null(strstr(answer.remedy, "setsebool deny_ptrace off"));
     lsm_of_machine(machine("0", "1 1", NULL), &answer); /* permissive */
@@ -103,5 +99,10 @@ int main(void)
         cmocka_unit_test(what_confines_a_process_is_said),
         cmocka_unit_test(a_label_may_hold_anything),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    char command[64];
+    if (!mkdtemp(root))
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(command, sizeof(command), "rm -rf %s", root);
+    return system(command) || failed;
 }
