@@ -142,7 +142,7 @@ static __always_inline void leave_for_lock(void *ctx, _Bool preempt, struct task
     if (!sample || (process && process->ignored) || !user_registers(task, &user))
         return;
     if (!process) /* so that the user's half learns of it, before it waits if possible */
-        send_copy(ctx, &user, 0, 0, now_ns, slot);
+        send_copy(ctx, 0, &user, 0, 0, now_ns, slot);
     if (preempt || !read_lock(task, &lock))
         return;
     begin(&sample->head, SAMPLE_LOCK, 0, now_ns);

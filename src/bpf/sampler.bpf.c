@@ -139,6 +139,14 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     bpf_get_current_comm(head->name, sizeof(head->name));
 }
 
+static __always_inline void count_unloads(struct sampler_sample *head, struct sampler_process *process)
+{
+    u64 unloads;
+    if (process->unloads_address &&
+        bpf_probe_read_user(&unloads, sizeof(unloads), (void *)process->unloads_address) == 0)
+        head->unloads = unloads + 1;
+}
+
 /* Fills in the stacks; the number of bytes to send. user: NULL when it has no stack there. */
 static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler_process *process,
                                 struct registers *user, struct task_struct *task, int in_kernel, u32 slot)
@@ -162,10 +170,7 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
         bpf_loop(SAMPLER_DEPTH, step, &w, 0);
         sample->head.user_words = sample->at - before;
         before = sample->at;
-        u64 unloads;
-        if (process->unloads_address &&
-            bpf_probe_read_user(&unloads, sizeof(unloads), (void *)process->unloads_address) == 0)
-            sample->head.unloads = unloads + 1;
+        count_unloads(&sample->head, process);
         if (process->python.key_address)
             walk_python(process, sample, task);
         sample->head.python_words = sample->at - before;
@@ -219,14 +224,17 @@ VERIFIED_ALONE int copy_stack(struct copy *copy)
     return pages;
 }
 
-/* Registers and stack of a process without tables. */
-static __always_inline void send_copy(void *ctx, struct registers *user, int in_kernel, u64 weight,
-                                      u64 now_ns, u32 slot)
+/* Registers and stack of a process without tables (NULL), or with code that was not there when they were
+ * made. */
+static __always_inline void send_copy(void *ctx, struct sampler_process *process, struct registers *user,
+                                      int in_kernel, u64 weight, u64 now_ns, u32 slot)
 {
     struct copy *copy = bpf_map_lookup_elem(&copies, &slot);
     if (!copy)
         return;
     begin(&copy->head, SAMPLE_COPY, weight, now_ns);
+    if (process)
+        count_unloads(&copy->head, process);
     copy->registers = *user;
     u64 pages = copy_stack(copy);
     HIDE(pages);
@@ -315,7 +323,7 @@ int on_tick(struct bpf_perf_event_data *ctx)
             return 0;
         }
     }
-    send_copy(ctx, &user, in_kernel, weight, now_ns, slot);
+    send_copy(ctx, process, &user, in_kernel, weight, now_ns, slot);
     return 0;
 }
 
@@ -390,7 +398,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
             fill(ctx, sample, process, has_user ? &user : 0, task, 1, slot);
             if (!process && has_user) {
                 /* The user's half learns of the process; this wait gets the kernel's frames only. */
-                send_copy(ctx, &user, 0, 0, now_ns, slot);
+                send_copy(ctx, 0, &user, 0, 0, now_ns, slot);
                 sample->head.end = END_GONE;
             }
             bpf_map_delete_elem(&wakes, &tid);

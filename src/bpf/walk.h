@@ -263,12 +263,45 @@ VERIFIED_ALONE int step_script(struct sample *s, u32 first)
     return go_to(s, words[6], fp + 16, words[5]);
 }
 
+static __always_inline u64 read_word(u64 address)
+{
+    u64 word = 0;
+    bpf_probe_read_user(&word, sizeof(word), (void *)address);
+    return word;
+}
+
+/* What its user's half compares with what lies there when it reads the name: the class may have been
+ * unloaded, and its place taken, by then. */
+VERIFIED_ALONE u64 java_identity(struct sampler_process *p, u64 method)
+{
+    struct sampler_java_name name = {0};
+    u16 index, length;
+    if (!p || !p->java.symbol_mask)
+        return 0;
+    u64 constant = read_word(method + p->java.method_const);
+    u64 pool = read_word(constant + p->java.const_pool);
+    if (!constant || !pool ||
+        bpf_probe_read_user(&index, sizeof(index), (void *)(constant + p->java.const_name)))
+        return 0;
+    u64 class = read_word(pool + p->java.pool_holder);
+    name.method_symbol = read_word(pool + p->java.pool_size + 8ull * index);
+    name.class_symbol = class ? read_word(class + p->java.class_name) : 0;
+    name.method_word = read_word(name.method_symbol);
+    name.class_word = read_word(name.class_symbol);
+    if (!name.method_word || !name.class_word ||
+        bpf_probe_read_user(&length, sizeof(length), (void *)(name.class_symbol + p->java.symbol_length)))
+        return 0;
+    if (length >= 8)
+        name.class_end = read_word(name.class_symbol + p->java.symbol_body + length - 8);
+    return sampler_java_identity(&name, p->java.symbol_mask);
+}
+
 /* The interpreter: the caller's stack pointer, the method and the position in its bytecodes lie in the frame.
  */
-VERIFIED_ALONE int step_java_interpreter(struct sample *s)
+VERIFIED_ALONE int step_java_interpreter(struct sampler_process *p, struct sample *s)
 {
     u64 words[10]; /* fp - 64 ... fp + 8 */
-    if (!s)
+    if (!p || !s)
         return 1;
     u64 pc = s->r.pc, sp = s->r.sp, fp = s->r.fp;
     u32 end = fp < sp || fp & 7                                              ? END_NO_FRAME
@@ -281,6 +314,7 @@ VERIFIED_ALONE int step_java_interpreter(struct sample *s)
     put(s, pc | SAMPLER_JAVA << SAMPLER_TAG_SHIFT);
     put(s, words[5]);
     put(s, words[0]);
+    put(s, java_identity(p, words[5]));
     sp = words[7] > fp ? words[7] : fp + 16; /* what the sender had, without the callee's parameters */
     return go_to(s, words[9], sp < fp + 16 ? fp + 16 : sp, words[8]);
 }
@@ -417,7 +451,7 @@ VERIFIED_ALONE int step_out(struct sampler_process *p, struct sample *s, struct 
     u32 cfa_rule = found->row.rule & 15, rbp_rule = found->row.rule >> 4;
     s64 offset = found->row.cfa_offset, rbp_offset = (s64)found->row.rbp_offset * 8;
     if (code == CODE_JAVA && cfa_rule == CFA_RBP && offset == SAMPLER_JAVA_INTERPRETED)
-        return step_java_interpreter(s);
+        return step_java_interpreter(p, s);
     put(s, s->r.pc);
     if (code == CODE_NO_ROW)
         cfa_rule = CFA_GAP;
@@ -488,13 +522,6 @@ struct python_walk {
     struct sample *sample;
     struct sampler_python *python;
 };
-
-static __always_inline u64 read_word(u64 address)
-{
-    u64 word = 0;
-    bpf_probe_read_user(&word, sizeof(word), (void *)address);
-    return word;
-}
 
 /* What its user's half compares with what lies there when it reads the name: the function may have been
  * freed, and its place taken, by then. */

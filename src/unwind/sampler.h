@@ -74,6 +74,36 @@ static inline sampler_u64 sampler_python_identity(sampler_u32 line, sampler_u64 
     return (x ^ x >> 32) | 1;
 }
 
+/* HotSpot's structures, from a method to its own and its class's name: offsets differ between versions. */
+struct sampler_java {
+    sampler_u64
+        symbol_mask;  /* of a symbol's first word: what stays as it is; 0: names cannot be told apart */
+    int method_const; /* in methods: the constant part */
+    int const_pool, const_name; /* in that: the pool of constants, and which one is the method's name */
+    int pool_holder, pool_size; /* in the pool: the class; where the constants begin */
+    int class_name;             /* in classes: a symbol */
+    int symbol_length, symbol_body;
+};
+
+/* What tells a symbol from the next one at its address, and a method from the next one at its. */
+struct sampler_java_name {
+    sampler_u64 class_symbol, class_word,
+        class_end; /* its first word, and the last eight bytes of its text (0: it is shorter) */
+    sampler_u64 method_symbol, method_word;
+};
+
+/* Never 0. */
+static inline sampler_u64 sampler_java_identity(const struct sampler_java_name *name, sampler_u64 symbol_mask)
+{
+    const sampler_u64 odd = 0x9e3779b97f4a7c15ull;
+    sampler_u64 x = name->class_symbol * odd;
+    x = (x ^ x >> 32 ^ (name->class_word & symbol_mask)) * odd;
+    x = (x ^ x >> 32 ^ name->class_end) * odd;
+    x = (x ^ x >> 32 ^ name->method_symbol) * odd;
+    x = (x ^ x >> 32 ^ (name->method_word & symbol_mask)) * odd;
+    return (x ^ x >> 32) | 1;
+}
+
 struct sampler_process {
     sampler_u32 count;      /* of mappings */
     sampler_u32 ignored;    /* not wanted: no samples */
@@ -83,6 +113,7 @@ struct sampler_process {
     sampler_u64 unloads_address;     /* of a count of what was unloaded from the process; 0: there is none */
     sampler_u64 young_until_ns; /* until then, a stack that leads into unknown code is sent as a copy, too */
     struct sampler_python python;
+    struct sampler_java java;
     struct sampler_mapping mappings[SAMPLER_MAPPINGS];
 };
 
@@ -156,9 +187,10 @@ struct sampler_lock_end {
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
  * A user frame is its pc; with SAMPLER_SCRIPT in the top bits, four words follow: *(fp-8), *(fp-16),
  * *(fp-32),
- * *(fp-40); with SAMPLER_JAVA two: method and bytecode pointer. A Python frame is: code, instruction, 1 when
- * a C call begins with it, sampler_python_identity() or 0 where that could not be read. SAMPLE_COPY:
- * user_words of pc, sp, fp and the bytes of the stack, then the kernel's addresses. */
+ * *(fp-40); with SAMPLER_JAVA three: method, bytecode pointer, and sampler_java_identity() or 0 where that
+ * could not be read. A Python frame is: code, instruction, 1 when a C call begins with it,
+ * sampler_python_identity() or 0 where that could not be read. SAMPLE_COPY: user_words of pc, sp, fp and the
+ * bytes of the stack, then the kernel's addresses. */
 struct sampler_sample {
     sampler_u64 time_ns; /* CLOCK_MONOTONIC */
     sampler_u64 weight;

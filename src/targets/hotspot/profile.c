@@ -34,6 +34,7 @@ static int open_hotspot(struct process *p, void **ret_state)
         return r;
     }
     s->unloads = hotspot_unloads(s->hotspot, clock_monotonic_ns(), &s->unloads_address);
+    s->unloaded_ns = s->unloads ? clock_monotonic_ns() : 0;
     *ret_state = s;
     return 0;
 }
@@ -90,6 +91,7 @@ static void describe(void *state, struct process *p, struct tables *tables, stru
     d->java_low = low;
     d->java_high = high;
     d->unloads_address = s->unloads_address;
+    d->java = *hotspot_name_layout(s->hotspot);
 }
 
 static bool code_in(void *state, const struct mapping *m, struct runtime_code *ret_code)
@@ -116,15 +118,16 @@ static bool read_code_cache(struct state *s, struct process *p, uint64_t now_ns)
 
 /* Names are kept for samples of the same count of unloaded classes. Those of one whose count is not known are
  * not, nor is that a method has gone: of a later sample at the same address it may not be true. */
-static bool put_methods(struct state *s, struct process *p, struct profile *profile, uint64_t pc, bool call,
-                        uint64_t method, struct process_stack *out)
+static bool put_methods(struct state *s, struct process *p, struct profile *profile,
+                        const struct hotspot_place *place, struct process_stack *out)
 {
     struct hotspot_frame frames[32];
-    size_t count = hotspot_name(s->hotspot, pc, call, method, &s->when, frames, ARRAY_SIZE(frames));
+    uint64_t pc = place->pc;
+    size_t count = hotspot_name(s->hotspot, place, &s->when, frames, ARRAY_SIZE(frames));
     uint64_t low, high;
     hotspot_range(s->hotspot, &low, &high);
     if (!count && pc >= low && pc < high && read_code_cache(s, p, clock_monotonic_ns())) /* compiled since */
-        count = hotspot_name(s->hotspot, pc, call, method, &s->when, frames, ARRAY_SIZE(frames));
+        count = hotspot_name(s->hotspot, place, &s->when, frames, ARRAY_SIZE(frames));
     if (!count && pc >= low && pc < high) {
         process_put(out, profile_named_frame(profile, "[compiled just now]", FRAME_RUNTIME));
         out->passing = true; /* its name is known when the code cache is read again */
@@ -136,32 +139,37 @@ static bool put_methods(struct state *s, struct process *p, struct profile *prof
                     profile_named_frame(profile, name, frames[i].is_method ? FRAME_JAVA : FRAME_RUNTIME));
         out->passing |= frames[i].gone;
     }
-    out->passing |= s->unloads != HOTSPOT_UNKNOWN && s->when.unloads == HOTSPOT_UNKNOWN;
+    out->passing |= !place->identity && s->unloads != HOTSPOT_UNKNOWN && s->when.unloads == HOTSPOT_UNKNOWN;
     return count > 0;
 }
 
-/* Of words behind the pc, the first is the method. */
+/* Of words behind the pc, the first is the method and the third what it is recognised by. */
 static bool name(void *state, struct process *p, struct profile *profile, uint64_t pc, bool call,
                  const uint64_t *words, bool lines, struct process_stack *out)
 {
-    return put_methods(state, p, profile, pc, call, words ? words[0] : 0, out);
+    const struct hotspot_place place = {pc, call, words ? words[0] : 0, words ? words[2] : 0};
+    return put_methods(state, p, profile, &place, out);
 }
 
-/* How many classes have been unloaded by now. What was unloaded before that was first known is not suspected
- * of having been on a stack. */
-static void count_unloads(struct state *s, struct process *p, uint64_t now_ns)
+/* How many classes have been unloaded by now; false: that cannot be read. While there are none, there never
+ * were any. */
+static bool count_unloads(struct state *s, struct process *p, uint64_t now_ns)
 {
     uint64_t address, unloads = hotspot_unloads(s->hotspot, now_ns, &address);
     if (address != s->unloads_address) {
         s->unloads_address = address;
-        p->refresh_wanted = true; /* the kernel's half is to know */
+        p->refresh_wanted = true;        /* the kernel's half is to know */
+        process_forget_names(&p->names); /* it was not known for how long they hold */
+        process_forget_names(&p->moving);
     }
-    if (unloads == s->unloads || unloads == HOTSPOT_UNKNOWN)
-        return;
-    if (s->unloads != HOTSPOT_UNKNOWN)
-        s->unloaded_ns = clock_monotonic_ns();
+    if (unloads == HOTSPOT_UNKNOWN)
+        return false;
+    if (unloads == s->unloads)
+        return true;
+    s->unloaded_ns = unloads ? clock_monotonic_ns() : 0;
     s->unloads = unloads;
     s->code_left = true;
+    return true;
 }
 
 /* Nothing tells when names are void: they are read again each second. */
@@ -180,14 +188,14 @@ static void begin(void *state, struct process *p, const struct sampler_sample *s
                   uint64_t now_ns)
 {
     struct state *s = state;
-    bool waited = sample->kind == SAMPLE_OFF;
+    bool waited = sample->kind == SAMPLE_OFF, counted = false;
     s->when.time_ns = sample->time_ns + (waited ? sample->weight : 0);
     s->when.unloads = sample->unloads ? sample->unloads - 1 : HOTSPOT_UNKNOWN;
     if (!p->gone && (waited || s->when.unloads == HOTSPOT_UNKNOWN || s->when.unloads != s->unloads))
-        count_unloads(s, p, now_ns);
-    if (waited && s->when.unloads != s->unloads)
+        counted = count_unloads(s, p, now_ns);
+    if (counted && waited && s->when.unloads != s->unloads)
         s->when.unloads = HOTSPOT_UNKNOWN;
-    if (s->when.unloads == HOTSPOT_UNKNOWN && s->when.time_ns >= s->unloaded_ns)
+    if (counted && s->when.unloads == HOTSPOT_UNKNOWN && s->when.time_ns >= s->unloaded_ns)
         s->when.unloads = s->unloads;
     p->generation = s->when.unloads + 1; /* 0: unknown */
     forget_without_counters(s, p);
@@ -199,14 +207,15 @@ static bool step(void *state, struct process *p, struct profile *profile, const 
                  struct registers *r, bool call, struct process_stack *out, enum native_step *ret_step)
 {
     struct state *s = state;
-    uint64_t low, high, method, pc = r->pc;
+    struct hotspot_place place = {.pc = r->pc, .call = call};
+    uint64_t low, high;
     hotspot_range(s->hotspot, &low, &high);
-    if (pc < low || pc >= high)
+    if (place.pc < low || place.pc >= high)
         return false;
-    *ret_step = hotspot_step(s->hotspot, copy, r, call, &method);
-    put_methods(s, p, profile, pc, call, method, out); /* reads the code cache again when the code is new */
+    *ret_step = hotspot_step(s->hotspot, copy, r, call, &place.method);
+    put_methods(s, p, profile, &place, out); /* reads the code cache again when the code is new */
     if (*ret_step == STEP_NO_MODULE)
-        *ret_step = hotspot_step(s->hotspot, copy, r, call, &method);
+        *ret_step = hotspot_step(s->hotspot, copy, r, call, &place.method);
     return true;
 }
 
@@ -216,7 +225,7 @@ const struct runtime runtime_hotspot = {.language = FRAME_JAVA,
                                         .generates = true,
                                         .compiles = true,
                                         .tag = SAMPLER_JAVA,
-                                        .words = 2,
+                                        .words = 3,
                                         .open = open_hotspot,
                                         .close = close_hotspot,
                                         .called = called,

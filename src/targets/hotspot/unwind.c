@@ -61,6 +61,7 @@ static const struct {
     [CONST_NAME] = {"ConstMethod", "_name_index", NULL, false},
     [POOL_HOLDER] = {"ConstantPool", "_pool_holder", NULL, false},
     [KLASS_NAME] = {"Klass", "_name", NULL, false},
+    [SYMBOL_HASH] = {"Symbol", "_hash_and_refcount", NULL, true},
     [SYMBOL_LENGTH] = {"Symbol", "_length", NULL, false},
     [SYMBOL_BODY] = {"Symbol", "_body", NULL, false},
     [VM_MAJOR] = {"Abstract_VM_Version", "_vm_major_version", NULL, true},
@@ -224,13 +225,36 @@ static bool is_known(const struct hotspot *h)
            (h->has[BLOB_CODE] || (h->has[BLOB_BEGIN] && h->has[BLOB_END]));
 }
 
+/* A symbol's first word: 16 bits of a hash, its length and first letters stay as they are, the low half of
+ * the hash's field is a count of references. Where that is elsewhere, names cannot be told apart by it. */
+void hotspot_describe_names(struct hotspot *h)
+{
+    if (!h->has[SYMBOL_HASH] || h->fields[SYMBOL_HASH] != 0 || h->widths[SYMBOL_HASH] != 4 ||
+        h->fields[SYMBOL_BODY] < 4)
+        return;
+    h->java = (struct sampler_java){.symbol_mask = ~0xffffull,
+                                    .method_const = (int)h->fields[METHOD_CONST],
+                                    .const_pool = (int)h->fields[CONST_POOL],
+                                    .const_name = (int)h->fields[CONST_NAME],
+                                    .pool_holder = (int)h->fields[POOL_HOLDER],
+                                    .pool_size = (int)h->pool_size,
+                                    .class_name = (int)h->fields[KLASS_NAME],
+                                    .symbol_length = (int)h->fields[SYMBOL_LENGTH],
+                                    .symbol_body = (int)h->fields[SYMBOL_BODY]};
+}
+
+const struct sampler_java *hotspot_name_layout(const struct hotspot *h)
+{
+    return &h->java;
+}
+
 /* They are 32 KB in all versions, unless -XX:PerfDataMemorySize says more. */
 #define COUNTERS_BYTES (1 << 18)
 
 void hotspot_forget_names(struct hotspot *h)
 {
-    array_foreach (&h->names, known)
-        free(known->name);
+    array_foreach (&h->names, name)
+        free(*name);
     array_clear(&h->names);
     map_clear(&h->methods);
 }
@@ -248,8 +272,6 @@ static void find_counter(struct hotspot *h, uint64_t now_ns)
     ssize_t size = bytes ? memory_read_some(h->pid, start, bytes, COUNTERS_BYTES) : 0;
     size_t at = size > 0 ? hotspot_counter(bytes, (size_t)size, "java.cls.unloadedClasses") : 0;
     h->counter = at ? start + at : 0;
-    if (h->counter)
-        hotspot_forget_names(h); /* it was not known for how long they hold */
     h->looked_ns = now_ns;
     h->looks++;
     free(bytes);
@@ -280,6 +302,7 @@ int hotspot_open(struct native *native, struct hotspot **ret_hotspot)
         hotspot_free(h);
         return -ENOTSUP;
     }
+    hotspot_describe_names(h);
     h->major = h->has[VM_MAJOR] ? hotspot_number(h, h->fields[VM_MAJOR]) : 17;
     find_counter(h, clock_monotonic_ns());
     hotspot_refresh(h);

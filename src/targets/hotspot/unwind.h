@@ -14,6 +14,7 @@
 #include "unwind/rows.h"
 
 struct hotspot;
+struct sampler_java;
 
 /* -ENOENT when the process runs no HotSpot, -ENOTSUP when its tables lack something. native must outlive it.
  */
@@ -48,10 +49,19 @@ uint64_t hotspot_unloads(struct hotspot *hotspot, uint64_t now_ns, uint64_t *ret
 /* Forgets what methods are called. */
 void hotspot_forget_names(struct hotspot *hotspot);
 
+/* What the kernel's half needs to tell interpreted methods apart (sampler_java_identity()). */
+const struct sampler_java *hotspot_name_layout(const struct hotspot *hotspot);
+
 /* When the frames were on the stack that are named. */
 struct hotspot_moment {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint64_t unloads; /* how many classes had been unloaded by then, or HOTSPOT_UNKNOWN */
+};
+
+struct hotspot_place {
+    uint64_t pc;
+    bool call;                 /* it is where a call returns to */
+    uint64_t method, identity; /* of an interpreter's frame; identity: as it was on the stack, or 0 */
 };
 
 struct hotspot_frame {
@@ -60,9 +70,9 @@ struct hotspot_frame {
     bool gone; /* what was there has left, or may have: no name */
 };
 
-/* The methods at pc: compiled (method 0), inlined ones first, or of an interpreter's frame. How many (0: not
- * in the code cache as it was read last). Of a machine without counters they are those that are there now. */
-size_t hotspot_name(struct hotspot *hotspot, uint64_t pc, bool call, uint64_t method,
+/* The methods at a place: compiled, inlined ones first, or interpreted. How many (0: not in the code cache as
+ * it was read last). */
+size_t hotspot_name(struct hotspot *hotspot, const struct hotspot_place *place,
                     const struct hotspot_moment *when, struct hotspot_frame *frames, size_t limit);
 
 #endif

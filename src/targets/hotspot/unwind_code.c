@@ -186,8 +186,6 @@ int hotspot_refresh(struct hotspot *h)
     h->read_ns = clock_monotonic_ns();
     compare_with_former(h, unloads == hotspot_unloads_now(h) ? unloads : HOTSPOT_UNKNOWN);
     array_done(&h->former);
-    if (h->names.count > 100000)
-        hotspot_forget_names(h); /* classes are unloaded, too */
     return h->blobs.count ? 0 : -ENOENT;
 }
 
@@ -282,8 +280,8 @@ bool hotspot_is_there(const struct hotspot *h, const struct blob *b)
 
 bool hotspot_was_there(const struct hotspot *h, const struct blob *b, const struct hotspot_moment *when)
 {
-    return !h->counter || when->time_ns >= b->since_ns ||
-           (!b->replaces && when->unloads != HOTSPOT_UNKNOWN && when->unloads == b->since);
+    return when->time_ns >= b->since_ns ||
+           (!b->replaces && (!h->counter || (when->unloads != HOTSPOT_UNKNOWN && when->unloads == b->since)));
 }
 
 /* ---- stepping on a copy: the same as the kernel's half does on the stack itself ---- */

@@ -1,10 +1,12 @@
 /* What HotSpot's methods are called.
  *
  * Names are read later than the stacks that they are for, and by then what lay at an address may be
- * another's. Two things tell. The machine counts the classes that it unloads, before it frees their memory: a
- * name that was read while the count was what it had been with the stack is right. Compiled code carries a
- * number of its own: what was in the code cache when that was read before the stack, and still is, was there.
- */
+ * another's. Three things tell. With an interpreted method the kernel's half sends what its name was
+ * recognised by. The machine counts the classes that it unloads, before it frees their memory: a method that
+ * was on a stack is still there while the count is what it was then. Compiled code carries a number of its
+ * own: what was in the code cache when that was read before the stack, and still is, was there, and so are
+ * its methods, whose memory is freed after the code's. But that they were on no stack when their class was
+ * unloaded: what is read of them then is not kept for others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets/hotspot/unwind_parts.h"
 
@@ -15,7 +17,7 @@
 #include "base/clock.h"
 #include "symbol/memory.h"
 
-enum { SCOPES_LIMIT = 64 };
+enum { SCOPES_LIMIT = 64, NAMES_LIMIT = 50000 };
 
 static bool read_symbol(const struct hotspot *h, uint64_t symbol, char *buffer, size_t size)
 {
@@ -69,25 +71,51 @@ static char *read_method_name(const struct hotspot *h, uint64_t method)
     return strdup(full);
 }
 
-static struct method_name *known_name(struct hotspot *h, uint64_t method)
+/* What lies at a Method is recognised by; 0: it cannot be read, or not be told. The same as java_identity()
+ * in bpf/walk.h. */
+static uint64_t read_identity(const struct hotspot *h, uint64_t method)
 {
-    const uint64_t *at = map_get(&h->methods, method);
-    return at ? &h->names.at[*at] : NULL;
+    struct sampler_java_name name = {0};
+    uint16_t index = 0, length = 0;
+    uint64_t constant = hotspot_word(h, method + h->fields[METHOD_CONST]);
+    uint64_t pool = constant ? hotspot_word(h, constant + h->fields[CONST_POOL]) : 0;
+    if (!h->java.symbol_mask || !pool ||
+        memory_read(h->pid, constant + h->fields[CONST_NAME], &index, sizeof(index)) < 0)
+        return 0;
+    uint64_t class = hotspot_word(h, pool + h->fields[POOL_HOLDER]);
+    name.method_symbol = hotspot_word(h, pool + h->pool_size + 8ull * index);
+    name.class_symbol = class ? hotspot_word(h, class + h->fields[KLASS_NAME]) : 0;
+    name.method_word = hotspot_word(h, name.method_symbol);
+    name.class_word = hotspot_word(h, name.class_symbol);
+    if (!name.method_word || !name.class_word ||
+        memory_read(h->pid, name.class_symbol + h->fields[SYMBOL_LENGTH], &length, sizeof(length)) < 0)
+        return 0;
+    if (length >= 8)
+        name.class_end = hotspot_word(h, name.class_symbol + h->fields[SYMBOL_BODY] + length - 8);
+    return sampler_java_identity(&name, h->java.symbol_mask);
 }
 
-/* Takes the name over, which was read while so many classes had been unloaded. NULL: no memory. */
-static const char *keep_name(struct hotspot *h, uint64_t method, char *name, uint64_t unloads)
+enum evidence { BY_IDENTITY, BY_COUNT };
+
+/* A name that was read of this method; evidence: its identity, or how many classes had been unloaded while it
+ * was there. */
+static const char *known_name(const struct hotspot *h, uint64_t method, enum evidence kind, uint64_t evidence)
 {
-    struct method_name fresh = {name, clock_monotonic_ns(), unloads, unloads}, *known = known_name(h, method);
-    if (known) {
-        free(known->name);
-        *known = fresh;
-        return name;
-    }
-    uint64_t *at = map_put(&h->methods, method, NULL);
-    if (!at || array_add(&h->names, fresh) < 0) {
+    const uint64_t key[] = {method, kind, evidence}, *at = map_get(&h->methods, map_hash(key, sizeof(key)));
+    return at ? h->names.at[*at] : NULL;
+}
+
+/* Takes the name over. NULL: no memory. */
+static const char *keep_name(struct hotspot *h, uint64_t method, enum evidence kind, uint64_t evidence,
+                             char *name)
+{
+    const uint64_t key[] = {method, kind, evidence}, hash = map_hash(key, sizeof(key));
+    if (h->names.count >= NAMES_LIMIT)
+        hotspot_forget_names(h);
+    uint64_t *at = name ? map_put(&h->methods, hash, NULL) : NULL;
+    if (!at || array_add(&h->names, name) < 0) {
         if (at)
-            map_remove(&h->methods, method);
+            map_remove(&h->methods, hash);
         free(name);
         return NULL;
     }
@@ -95,33 +123,30 @@ static const char *keep_name(struct hotspot *h, uint64_t method, char *name, uin
     return name;
 }
 
-/* A method that was on a stack was not freed before that, but may have been since: what is read now is its
- * name if no class has been unloaded in between, or if it was called so already. What is read in any other
- * case is not kept either: the memory of a method that has left still looks like it until it is used again.
- * Sets *ret_gone when there is a name, of which it is not known whether it is this method's. */
-static const char *method_name(struct hotspot *h, uint64_t method, const struct hotspot_moment *when,
-                               bool *ret_gone)
+/* The name of a method that was on a stack; NULL: what lies there now may be another's, or is none. */
+static const char *counted_name(struct hotspot *h, uint64_t method, const struct hotspot_moment *when)
 {
-    struct method_name *known = known_name(h, method);
-    *ret_gone = false;
-    if (known && (!h->counter || (when->unloads != HOTSPOT_UNKNOWN && when->unloads >= known->from &&
-                                  when->unloads <= known->until)))
-        return known->name;
-    uint64_t before = hotspot_unloads_now(h);
-    char *name = read_method_name(h, method);
-    uint64_t now = hotspot_unloads_now(h);
-    if (!name)
+    if (when->unloads == HOTSPOT_UNKNOWN)
         return NULL;
-    bool same = known && strcmp(known->name, name) == 0, present = before == now && when->unloads == now;
-    if (!h->counter || (present && !same))
-        return keep_name(h, method, name, now);
+    const char *known = known_name(h, method, BY_COUNT, when->unloads);
+    if (known)
+        return known;
+    char *name = read_method_name(h, method);
+    if (name && hotspot_unloads_now(h) == when->unloads)
+        return keep_name(h, method, BY_COUNT, when->unloads, name);
     free(name);
-    if (same && (when->time_ns >= known->from_ns || present)) {
-        if (when->unloads != HOTSPOT_UNKNOWN)
-            known->until = MAX(known->until, when->unloads);
-        return known->name;
-    }
-    *ret_gone = true;
+    return NULL;
+}
+
+static const char *identified_name(struct hotspot *h, uint64_t method, uint64_t identity)
+{
+    const char *known = known_name(h, method, BY_IDENTITY, identity);
+    if (known)
+        return known;
+    char *name = read_identity(h, method) == identity ? read_method_name(h, method) : NULL;
+    if (name && read_identity(h, method) == identity)
+        return keep_name(h, method, BY_IDENTITY, identity, name);
+    free(name);
     return NULL;
 }
 
@@ -202,27 +227,20 @@ static int32_t scope_at(const struct hotspot *h, const struct scopes *s, int32_t
     return low < s->pc_count ? (int32_t)hotspot_field(h, s->pcs + (uint64_t)low * h->pc_size, PC_SCOPE) : 0;
 }
 
-static size_t name_scopes(struct hotspot *h, const struct blob *b, uint64_t pc,
-                          const struct hotspot_moment *when, struct hotspot_frame *frames, size_t limit)
+static size_t find_methods(const struct hotspot *h, const struct blob *b, const struct scopes *scopes,
+                           uint64_t pc, uint64_t methods[SCOPES_LIMIT])
 {
     size_t count = 0;
-    bool gone;
-    struct scopes scopes;
-    if (!find_scopes(h, b, &scopes))
-        return 0;
-    int32_t offset = scope_at(h, &scopes, (int32_t)(pc - b->start));
-    for (int i = 0; offset > 0 && i < SCOPES_LIMIT; i++) {
+    int32_t offset = scope_at(h, scopes, (int32_t)(pc - b->start));
+    while (offset > 0 && count < SCOPES_LIMIT) {
         uint8_t bytes[16];
         uint32_t sender, method;
         const uint8_t *at = bytes;
-        if (memory_read(h->pid, scopes.data + (uint64_t)offset, bytes, sizeof(bytes)) < 0 ||
+        if (memory_read(h->pid, scopes->data + (uint64_t)offset, bytes, sizeof(bytes)) < 0 ||
             !take_number(h, &at, bytes + sizeof(bytes), &sender) ||
             !take_number(h, &at, bytes + sizeof(bytes), &method) || method == 0 || method > 1 << 20)
             return 0;
-        const char *name = method_name(h, hotspot_word(h, scopes.methods + 8ull * (method - 1)), when, &gone);
-        if (!name)
-            return 0;
-        add_frame(frames, limit, &count, name, true);
+        methods[count++] = hotspot_word(h, scopes->methods + 8ull * (method - 1));
         if (sender >= (uint32_t)offset)
             break;
         offset = (int32_t)sender;
@@ -230,42 +248,71 @@ static size_t name_scopes(struct hotspot *h, const struct blob *b, uint64_t pc,
     return count;
 }
 
-/* Of code that is there and was there: so are its methods, and those inlined into it. Of a process that
- * cannot be read any more, what the outermost one was called. */
+static size_t name_methods(struct hotspot *h, const uint64_t *methods, size_t method_count, uint64_t unloads,
+                           struct hotspot_frame *frames, size_t limit)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < method_count; i++) {
+        const char *known = known_name(h, methods[i], BY_COUNT, unloads);
+        _cleanup_(freep) char *name = known ? NULL : read_method_name(h, methods[i]);
+        if (!known && !name)
+            return 0;
+        add_frame(frames, limit, &count, known ? known : name, true);
+    }
+    return count;
+}
+
+/* Of code that was there: so are its methods, and those inlined into it, if it is all there when they have
+ * been read. Of a process that cannot be read any more, what the outermost one was called. */
 static size_t name_compiled(struct hotspot *h, const struct blob *b, uint64_t pc,
                             const struct hotspot_moment *when, struct hotspot_frame *frames, size_t limit)
 {
-    struct hotspot_moment now = {clock_monotonic_ns(), hotspot_unloads_now(h)};
-    size_t count = name_scopes(h, b, pc, &now, frames, limit);
-    bool gone;
-    const char *name = count ? NULL : method_name(h, b->method, &now, &gone);
-    if (!count && !name)
-        name = method_name(h, b->method, when, &gone);
-    if (name)
-        add_frame(frames, limit, &count, name, true);
-    return hotspot_is_there(h, b) ? count : only_gone(frames);
+    struct scopes scopes = {0}, again = {0};
+    uint64_t methods[SCOPES_LIMIT];
+    bool found = find_scopes(h, b, &scopes);
+    size_t method_count = found ? find_methods(h, b, &scopes, pc, methods) : 0;
+    size_t count = name_methods(h, methods, method_count, when->unloads, frames, limit);
+    if (!count) {
+        methods[0] = b->method;
+        count = name_methods(h, methods, 1, when->unloads, frames, limit);
+    }
+    if (!count || find_scopes(h, b, &again) != found || memcmp(&scopes, &again, sizeof(scopes)) != 0 ||
+        !hotspot_is_there(h, b))
+        return only_gone(frames);
+    if (when->unloads != HOTSPOT_UNKNOWN && hotspot_unloads_now(h) == when->unloads)
+        for (size_t i = 0; i < count; i++) /* nothing has left since: they hold for others */
+            if (!known_name(h, methods[i], BY_COUNT, when->unloads))
+                keep_name(h, methods[i], BY_COUNT, when->unloads, strdup(frames[i].name));
+    return count;
 }
 
-size_t hotspot_name(struct hotspot *h, uint64_t pc, bool call, uint64_t method,
-                    const struct hotspot_moment *when, struct hotspot_frame *frames, size_t limit)
+static size_t name_interpreted(struct hotspot *h, const struct hotspot_place *place,
+                               const struct hotspot_moment *when, struct hotspot_frame *frames, size_t limit)
 {
     size_t count = 0;
-    bool gone;
-    if (method) {
-        const char *name = method_name(h, method, when, &gone);
-        if (gone)
-            return only_gone(frames);
-        add_frame(frames, limit, &count, name ? name : "[interpreted method]", name != NULL);
-        return count;
-    }
-    const struct blob *b = hotspot_blob_at(h, pc - call);
+    const char *name = place->identity ? identified_name(h, place->method, place->identity)
+                                       : counted_name(h, place->method, when);
+    _cleanup_(freep) char *other = name ? NULL : read_method_name(h, place->method);
+    if (!name && (other || place->identity))
+        return only_gone(frames);
+    add_frame(frames, limit, &count, name ? name : "[interpreted method]", name != NULL);
+    return count;
+}
+
+size_t hotspot_name(struct hotspot *h, const struct hotspot_place *place, const struct hotspot_moment *when,
+                    struct hotspot_frame *frames, size_t limit)
+{
+    size_t count = 0;
+    if (place->method)
+        return name_interpreted(h, place, when, frames, limit);
+    const struct blob *b = hotspot_blob_at(h, place->pc - place->call);
     if (!b || (b->kind == BLOB_METHOD && !hotspot_is_there(h, b)))
-        return h->counter && when->time_ns < h->read_ns && hotspot_has_code(h, pc) ? only_gone(frames) : 0;
+        return h->counter && when->time_ns < h->read_ns && hotspot_has_code(h, place->pc) ? only_gone(frames)
+                                                                                          : 0;
     if (b->kind == BLOB_METHOD && !hotspot_was_there(h, b, when))
         return only_gone(frames);
     if (b->kind == BLOB_METHOD)
-        count = name_compiled(h, b, pc, when, frames, limit);
-    if (!count)
-        add_frame(frames, limit, &count, b->name, false);
+        return name_compiled(h, b, place->pc, when, frames, limit);
+    add_frame(frames, limit, &count, b->name, false);
     return count;
 }

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "targets/hotspot/unwind.h"
+#include "unwind/sampler.h"
 
 /* Fields by (type, name); offsets or, for static ones, addresses. */
 enum field {
@@ -44,6 +45,7 @@ enum field {
     CONST_NAME,
     POOL_HOLDER,
     KLASS_NAME,
+    SYMBOL_HASH,
     SYMBOL_LENGTH,
     SYMBOL_BODY,
     VM_MAJOR,
@@ -70,12 +72,6 @@ struct blob {
     char name[40]; /* of a stub */
 };
 
-/* What a method is called since a moment, and while how many classes had been unloaded it was seen to be. */
-struct method_name {
-    char *name;
-    uint64_t from_ns, from, until; /* the latter two: HOTSPOT_UNKNOWN without counters */
-};
-
 /* A part of the process's memory: most of the code cache is read from its start to its end. */
 struct window {
     uint64_t start;
@@ -90,6 +86,7 @@ struct hotspot {
     int8_t widths[FIELDS]; /* bytes; negative when it has a sign */
     bool has[FIELDS];
     uint64_t block_size, pool_size, pc_size; /* sizeof HeapBlock, ConstantPool, PcDesc */
+    struct sampler_java java;
     struct window window;
     struct stub_name {
         uint64_t address;
@@ -99,8 +96,8 @@ struct hotspot {
     ARRAY(struct blob) blobs, former; /* by start; the latter of the reading before, while they are read */
     uint64_t read_ns;                 /* when they had been read */
     uint64_t low, high;
-    struct map methods; /* Method -> index in names */
-    ARRAY(struct method_name) names;
+    struct map methods; /* what tells a method from others at its address -> index in names */
+    ARRAY(char *) names;
     uint64_t counter;   /* where unloaded classes are counted; 0: not found */
     uint64_t looked_ns; /* when it was looked for last, and how often it was */
     unsigned looks;
@@ -117,6 +114,9 @@ int64_t hotspot_take(const struct hotspot *h, const uint8_t *bytes, size_t size,
 int64_t hotspot_field(const struct hotspot *h, uint64_t object, enum field field);
 /* How many classes have been unloaded; HOTSPOT_UNKNOWN: no counter was found, or it cannot be read. */
 uint64_t hotspot_unloads_now(const struct hotspot *h);
+
+/* What hotspot_name_layout() answers, from the fields. */
+void hotspot_describe_names(struct hotspot *h);
 
 /* ---- unwind_code.c ---- */
 
