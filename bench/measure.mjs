@@ -4,6 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
+import path from 'node:path';
 
 export const has = (program) => spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0;
 
@@ -25,11 +26,15 @@ export function freePort() {
 
 // Starts a Redis that keeps nothing, by launch(command), and waits until it answers: { pid, port, load, ...what launch answers }.
 // load(n, ...options) sends n SETs and n GETs over 50 connections from CPU 1 and answers what redis-benchmark says.
-export async function startRedis(launch, folder) {
-    const port = await freePort();
-    const launched = launch(['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]);
+// secure: by TLS. load(n, ...options): GET and SET unless the options have a command or -t.
+export async function startRedis(launch, folder, secure = false) {
+    const port = await freePort(), key = path.join(folder, 'key.pem'), cert = path.join(folder, 'cert.pem');
+    if (secure) execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=localhost', '-days', '2', '-keyout', key, '-out', cert], { stdio: 'ignore' });
+    const own = secure ? ['--port', 0, '--tls-port', port, '--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', cert, '--tls-auth-clients', 'no'] : ['--port', port];
+    const tls = secure ? ['--tls', '--cacert', cert] : [];
+    const launched = launch(['redis-server', ...own, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]);
     const ask = (command, ...args) => execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-    const cli = (...args) => ask('redis-cli', '-p', String(port), ...args);
+    const cli = (...args) => ask('redis-cli', '-p', String(port), ...tls, ...args);
     for (let i = 0; ; i++) {
         try {
             if (cli('PING').startsWith('PONG')) break;
@@ -38,7 +43,7 @@ export async function startRedis(launch, folder) {
         }
         await pause(50);
     }
-    const load = (n, ...options) => ask(...pinned(1, 'redis-benchmark', '-p', port, '-c', 50, '-n', n, ...options, '-r', 10_000, '-t', 'set,get', '--csv'));
+    const load = (n, ...options) => ask(...pinned(1, 'redis-benchmark', '-p', port, ...tls, '-c', 50, '-n', n, '-r', 10_000, '--csv', ...(options.some((word) => /^(-t|publish)$/.test(word)) ? [] : ['-t', 'set,get']), ...options));
     return { ...launched, pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), port, load };
 }
 

@@ -109,14 +109,18 @@ const openLoop = (port, rate, ...more) => {
     return answered;
 };
 
-// A Redis: load(n) sends n SETs and n GETs and answers { requests, perSecond }.
-async function redis(pipeline) {
-    const { pid, port, load, stop } = await startRedis((command) => launch(command, 'ignore'), work);
+// A Redis: load(n) sends n of each command (GET and SET, or those of the words for redis-benchmark) and answers { requests, perSecond }.
+async function redis(pipeline, words = [], { secure = false, subscribers = 0 } = {}) {
+    const { pid, port, load, stop } = await startRedis((command) => launch(command, 'ignore'), work, secure);
+    const listeners = Array.from({ length: subscribers }, () => {
+        const [program, ...args] = pinned(1, 'redis-cli', '-p', port, 'subscribe', 'channel'), child = spawn(program, args, { stdio: 'ignore' });
+        return { child, ended: untilEnded(child) };
+    });
     const measured = (n) => {
-        const rates = [...load(n, '-P', pipeline).matchAll(/^"(?:SET|GET)","([\d.]+)"/gm)].map((match) => Number(match[1]));
-        return { requests: 2 * n, perSecond: 2 / (1 / rates[0] + 1 / rates[1]) };
+        const rates = [...load(n, '-P', pipeline, ...words).matchAll(/^"(?!test")[^"]*","([\d.]+)"/gm)].map((match) => Number(match[1]));
+        return { requests: rates.length * n, perSecond: rates.length / rates.reduce((sum, rate) => sum + 1 / rate, 0) };
     };
-    return { pid, load: measured, open: (rate) => openLoop(port, rate, 'redis'), stop: () => stop(pid) };
+    return { pid, load: measured, open: (rate) => openLoop(port, rate, 'redis'), stop: () => Promise.all([stop(pid), ...listeners.map(({ ended }) => ended)]) };
 }
 
 const answers = (port) => new Promise((resolve) => {
@@ -153,6 +157,11 @@ async function http(node, peer, script, ...args) {
 // Each cell: what it is, how it is started, and how much load a slice is.
 const CELLS = {
     redis: { text: 'Redis, GET and SET', launch: () => redis(1), slice: 40_000 },
+    'redis-get': { text: 'Redis, GET', launch: () => redis(1, ['-t', 'get']), slice: 60_000 },
+    'redis-set': { text: 'Redis, SET', launch: () => redis(1, ['-t', 'set']), slice: 60_000 },
+    'redis-lpush': { text: 'Redis, LPUSH', launch: () => redis(1, ['-t', 'lpush']), slice: 60_000 },
+    'redis-publish': { text: 'Redis, PUBLISH to four', launch: () => redis(1, ['publish', 'channel', 'message'], { subscribers: 4 }), slice: 40_000 },
+    'redis-tls': { text: 'Redis, GET and SET by TLS', launch: () => redis(1, [], { secure: true }), slice: 30_000 },
     'redis-p16': { text: 'Redis, 16 in a pipeline', launch: () => redis(16), slice: 300_000 },
     'node-text': { text: 'Node, short text', node: true, launch: (node, peer) => http(node, peer, 'http-server.js'), slice: 1 },
     'node-hash': { text: 'Node, file and hash', node: true, launch: (node, peer) => http(node, peer, 'hash-server.js'), slice: 1 },

@@ -20,7 +20,8 @@
            "one change: a finding with its `state`, or the end with the report; of redis the `servers` of a window, " \
            "or a `command`")                                                                                 \
     SCHEMA(netflow, 1, "`redis --netflow --json`",                                                           \
-           "life cycles of requests: how many, and `incomplete` ones by reason; their stages over all nodes " \
+           "life cycles of requests: how many, and `incomplete` ones by reason; writes to replicas that are " \
+           "recorded, complete ones and others by reason (`replicated`); their stages over all nodes "            \
            "(`commands`) and by node (`nodes`); `clocks` of the recordings")                                 \
     SCHEMA(doctor, 1, "`doctor --json`", "`checks` with verdict and remedy, `processes` with their functions") \
     SCHEMA(stack, 1, "`stack --json`", "what a thread is doing now: `cause`, `frames`")                      \

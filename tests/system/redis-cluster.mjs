@@ -84,7 +84,12 @@ export class Cluster {
         for (const node of this.nodes) await node.recorder.ended;
     }
 
+    // Servers outlive a recorder that is killed.
     end() {
+        for (const node of this.nodes) {
+            if (!node.recorder || node.recorder.over) continue;
+            try { this.cli(node, 'shutdown', 'nosave'); } catch {} // it does not answer, or has gone
+        }
         for (const child of this.running) child.kill('SIGKILL');
     }
 }

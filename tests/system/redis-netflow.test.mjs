@@ -2,6 +2,7 @@
 // differ. How long stages take is for bench/redis-netflow.mjs; here: that every one is found, joined and in order.
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
@@ -131,6 +132,47 @@ async function withoutNode(t, whole, before, ports) {
         assert.equal(row.stages.reduce((total, stage) => total + stage.of_slowest_ns, 0), row.worst_ns, what);
     }
 }
+
+// Writes to a node and their execution by its replica, and what a WAIT waits for; asked by a client that is not recorded.
+test('a write has its way to the replica, and a WAIT there and back', async (t) => {
+    const folder = temporary(t), ports = [], WRITES = 60, MOST = WRITES - 5;
+    while (ports.length < 2) {
+        const port = await freePort();
+        if (port < 55_000 && await isFree(port + 10_000)) ports.push(port);
+    }
+    const cluster = new Cluster(SONDE, folder, 2, (n) => ({ address: '127.0.0.1', port: ports[n], within: [] }), ['--no-kernel']);
+    t.after(() => cluster.end());
+    await cluster.start({ masters: 1 });
+    const said = execFileSync('redis-cli', ['-p', String(ports[0])], { encoding: 'utf8', input: Array.from({ length: WRITES }, (_, n) => `SET key${n % 7} ${'x'.repeat(n + 1)}\nWAIT 1 60000\n`).join('') + 'MULTI\nSET a 1\nINCR a\nEXEC\nSET last 1\nWAIT 1 60000\n' });
+    assert.equal(said.split('\n').filter((line) => line === '1').length, WRITES + 1);
+    await cluster.stop();
+    const read = async (status) => {
+        const done = await finish(t, SONDE, ['redis', '--netflow', '--json', folder]);
+        assert.equal(done.status, status, done.describe());
+        return JSON.parse(done.stdout);
+    };
+    const whole = await read(0), row = (document, command, path) => document.commands.find((one) => one.command === command && one.path === path) ?? { count: 0, incomplete_count: 0, stages: [] };
+    t.diagnostic(JSON.stringify({ replicated: whole.replicated, incomplete: whole.incomplete, commands: whole.commands.map(({ command, path, count, incomplete_count: missing }) => [command, path, count, missing]) }));
+    assert.deepEqual(whole.replicated, { complete: WRITES + 2 });
+    assert.equal(row(whole, 'set', 'write to a replica').count, WRITES + 1);
+    assert.equal(row(whole, 'exec', 'write to a replica').count, 1, 'all that a transaction replicates is one message');
+    assert.equal(row(whole, 'set', 'write to a replica').from_traced_clients_count, 0);
+    const waited = row(whole, 'wait', 'to a replica and back'); // a replica also tells every second what it has
+    assert.ok(waited.count >= MOST && waited.count <= row(whole, 'wait', 'reply').count, JSON.stringify(waited));
+    assert.deepEqual(row(whole, 'set', 'write to a replica').stages.map(({ name }) => name), ['behind other requests', 'reading', 'executing, until it is queued', 'replica: queued', 'replica: writing', 'replica: network and socket', 'replica: behind other work', 'replica: executing']);
+    assert.deepEqual(waited.stages.map(({ name }) => name), ['behind other requests', 'reading', 'executing, until a replica is asked', 'replica: queued', 'replica: writing', 'replica: network and socket', 'replica: behind other work', 'replica: executing, until it answers', 'acknowledgement: to the node', 'acknowledgement: until it counts', 'before it is written', 'writing']);
+    for (const { count, stages, worst_ns: worst, command, path, disordered_count: disordered } of whole.commands.filter(({ count }) => count)) {
+        assert.equal(stages.reduce((total, stage) => total + stage.of_slowest_ns, 0), worst, `${command}, ${path}`);
+        assert.ok(count > 0 && disordered === 0, `${command}, ${path}`);
+    }
+    // With every 20th record of what the node wrote lost: fewer, none that was not there, each one that is missing told.
+    assert.ok(loseRecords(path.join(folder, 'node-0'), 20, (name) => ['redis:write_reply', 'redis:replicated'].includes(name)) > 0);
+    const lossy = await read(4), left = row(lossy, 'set', 'write to a replica');
+    assert.ok(left.count > MOST / 2 && left.count + left.incomplete_count <= WRITES + 1 && left.count < WRITES + 1, JSON.stringify(lossy.replicated));
+    assert.ok(lossy.replicated['events of the node or of the other end were lost'] > 0 || left.count + left.incomplete_count < WRITES + 1);
+    assert.ok(row(lossy, 'wait', 'to a replica and back').count <= waited.count);
+    for (const one of lossy.commands.filter(({ count }) => count)) assert.ok(one.disordered_count === 0 && one.stages.reduce((total, stage) => total + stage.of_slowest_ns, 0) === one.worst_ns, JSON.stringify(one));
+});
 
 test('what --netflow cannot do is said', async (t) => {
     const wrong = await finish(t, SONDE, ['redis', '--netflow', '--follow', temporary(t)]);

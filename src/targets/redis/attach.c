@@ -85,6 +85,12 @@ static const struct hook HOOKS[] = {
     {"redis_notify", "notifyKeyspaceEvent", REDIS_6_0, 0, "keys that expire or are evicted"},
     {"redis_expire", "activeExpireCycle", REDIS_6_0, 0, "cycles that look for expired keys"},
     {"redis_evict", "performEvictions", REDIS_7_0, 0, "evictions"},
+    /* void (list *, int, robj **, int), in Valkey without the list; void (char *, size_t) */
+    {"redis_replicate", "replicationFeedSlaves", REDIS_7_0, 0, NULL},
+    {"redis_replicate", "replicationFeedReplicas", REDIS_7_0, 0, "what is queued for replicas"},
+    {"redis_applied", "replicationFeedStreamFromMasterStream", REDIS_7_0, 0, NULL},
+    {"redis_applied", "replicationFeedStreamFromPrimaryStream", REDIS_7_0, 0,
+     "what a replica has executed of its primary's commands"},
 };
 
 static const struct silent_rule SILENT[] = {

@@ -167,6 +167,8 @@ void redis_layout(struct target *target, enum sonde_context context, struct sond
     config->redis.used_memory = target_address(target, "zmalloc_used_memory");
     config->redis.ssl_pending = target_address(target, "SSL_pending");
     config->redis.ssl_get_rfd = target_address(target, "SSL_get_rfd");
+    /* Returns server.master_repl_offset and does nothing else, whatever its name says. */
+    config->redis.replication_offset = target_address(target, "getPsyncInitialOffset");
     miss_offsets(target, config);
     miss_io_threads(target);
 }

@@ -278,6 +278,10 @@ static int print(const struct netflow_reading *reading)
     for (enum flow_reason reason = FLOW_COMPLETE + 1; reason < FLOW_REASONS; reason++)
         if (n->reasons[reason])
             text_addf(&text, "   %" PRIu64 ": %s\n", n->reasons[reason], flow_reason_text(reason));
+    for (enum flow_reason reason = FLOW_COMPLETE + 1; reason < FLOW_REASONS; reason++)
+        if (n->copies[reason])
+            text_addf(&text, "   %" PRIu64 " writes to replicas: %s\n", n->copies[reason],
+                      flow_reason_text(reason));
     int r = add_rows(&text, n, reading_style(1));
     if (r >= 0)
         cli_printf(stdout, "%s", text_get(&text));
@@ -301,7 +305,7 @@ int redis_netflow_run(const struct reading_options *options)
         problem_set(&problem, r, "%s: %s", options->folder, strerror(-r));
     if (r < 0)
         status = cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
-    else if (reading.second->reasons[FLOW_LOST])
+    else if (reading.second->reasons[FLOW_LOST] || reading.second->copies[FLOW_LOST])
         status = EXIT_LOST;
     reading_done(&reading);
     return status;

@@ -23,6 +23,7 @@
 #define SONDE_FUNCTIONS_redis(A)           \
     A(redis, used_memory, "size_t (void)") \
     A(redis, ssl_pending, "int (SSL *)")   \
-    A(redis, ssl_get_rfd, "int (SSL *)")
+    A(redis, ssl_get_rfd, "int (SSL *)")   \
+    A(redis, replication_offset, "long long (void)")
 
 #endif

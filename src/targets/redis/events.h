@@ -34,7 +34,8 @@
     C(redis_aof_write, redis_work)       \
     C(redis_expire, redis_work)          \
     C(redis_evict, redis_work)           \
-    C(redis_output_limit, redis_work)
+    C(redis_output_limit, redis_work)    \
+    C(redis_replicated, redis_command)
 
 #define SONDE_ENUM_redis_kind(L, e) \
     L(e, other, 0, "other") L(e, read, 1, "read") L(e, write, 2, "write") L(e, admin, 3, "admin")
@@ -192,6 +193,11 @@
     F(e, u64, client_id, none, "the client's id") \
     F(e, i32, fd, fd, "the client's descriptor")
 
+#define SONDE_FIELDS_redis_replicated(F, e)                                        \
+    F(e, u64, offset, none, "place in the replication stream, behind these bytes") \
+    F(e, u32, bytes, bytes, "how many")                                            \
+    F(e, u8, applied, none, "1: a replica has executed them, 0: a server has queued them for its replicas")
+
 #define SONDE_EVENTS_redis(E)                                                                               \
     E(redis_read_query, "redis:read_query", SPAN, PROBE,                                                    \
       "a query is read and executed, to its last command")                                                  \
@@ -218,6 +224,8 @@
     E(redis_evict, "redis:evict", SPAN, PROBE, "keys are deleted because memory is at its limit")           \
     E(redis_output_limit, "redis:output_limit", INSTANT, PROBE,                                             \
       "a client is closed because it does not take its replies")                                            \
-    E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")
+    E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")                     \
+    E(redis_replicated, "redis:replicated", INSTANT, PROBE,                                                 \
+      "commands are queued for the replicas, or executed by one")
 
 #endif

@@ -36,8 +36,11 @@ static struct flow_client *client_of(struct netflow *n, struct flow_process *pro
     n->failed |= id && !client;
     if (client && !client->end)
         client->end = flow_end_of(process, fd);
-    if (client && client->end && !client->end->client_id)
+    if (client && client->end && !client->end->client_id) {
         client->end->client_id = id;
+        if (client->end->replica)
+            flow_replica_found(n, process, client->end);
+    }
     if (client && client->end && client->end->client_id != id)
         client->end = NULL; /* the record of its connection was lost: that is the one before */
     return client;
@@ -62,6 +65,12 @@ static void give_up_client(struct netflow *n, struct flow_client *client, enum f
     client->silent = reason == FLOW_NO_REPLY;
 }
 
+/* Either way: what passes there is no life of its own. */
+static bool replicates(struct flow_end *end)
+{
+    return end && (end->replica || flow_other(end)->replica);
+}
+
 static struct flow *flow_new(struct netflow *n, struct flow_process *process, const struct event *e,
                              uint64_t client_id, int64_t fd, uint64_t name, uint64_t number)
 {
@@ -74,7 +83,7 @@ static struct flow *flow_new(struct netflow *n, struct flow_process *process, co
     }
     if (client && client->unwritten.count >= UNWRITTEN_MAX)
         give_up_client(n, client, FLOW_NO_REPLY);
-    if (client && client->silent)
+    if (client && (client->silent || replicates(client->end)))
         return NULL;
     flow = client && n->open_count < OPEN_MAX ? calloc(1, sizeof(*flow)) : NULL;
     if (!flow || array_add(&client->unwritten, flow) < 0) {
@@ -187,12 +196,15 @@ static void command_event(struct netflow *n, struct flow_process *process, const
     if (U(e, redis_command_depth))
         return;
     uint64_t id = U(e, redis_command_client_id);
-    struct flow *flow = flow_new(n, process, e, id, I(e, redis_command_fd), U(e, redis_command_name),
-                                 U(e, redis_command_sequence));
+    struct flow_client *client = client_of(n, process, id, I(e, redis_command_fd));
+    struct flow *flow =
+        flow_replica_command(n, process, client, name_of(process, U(e, redis_command_name)), start)
+            ? NULL
+            : flow_new(n, process, e, id, I(e, redis_command_fd), U(e, redis_command_name),
+                       U(e, redis_command_sequence));
     if (flow && flow->at[FLOW_STARTED] == FLOW_UNKNOWN)
         flow->at[FLOW_STARTED] = start;
-    struct flow_client *client = flow ? client_of(n, process, id, -1) : NULL;
-    if (client && client->blocked != FLOW_UNKNOWN) {
+    if (flow && client->blocked != FLOW_UNKNOWN) {
         if (flow->at[FLOW_BLOCKED] == FLOW_UNKNOWN)
             flow->at[FLOW_BLOCKED] = (int64_t)e->time_ns;
         client->blocked = FLOW_UNKNOWN;
@@ -200,6 +212,11 @@ static void command_event(struct netflow *n, struct flow_process *process, const
     take_sending(n, process, begins(e), flow);
     if (flow)
         take_deliveries(n, process, begins(e), flow, NULL);
+    flow_take_fed(n, process, begins(e), flow);
+    process->command_start = start;
+    process->command_ended = (int64_t)e->time_ns;
+    process->command_number = U(e, redis_command_sequence);
+    process->command_client = id;
 }
 
 /* A blocked client's command ends when it goes on, which is told within the command that wakes it, or by a
@@ -215,6 +232,7 @@ static void block_event(struct netflow *n, struct flow_process *process, const s
         last->at[FLOW_ENDED] = (int64_t)e->time_ns;
         last->unblocked = true;
         last->turn = process->turns;
+        flow_wait_over(n, process, last);
     }
 }
 
@@ -230,14 +248,15 @@ static void answered_event(struct netflow *n, struct flow_process *process, cons
     flow->redirected = answer == SONDE_redis_answer_moved || answer == SONDE_redis_answer_ask;
 }
 
-static void read_event(struct netflow *n, struct flow_process *process, const struct event *e)
+static int read_event(struct netflow *n, struct flow_process *process, const struct event *e)
 {
     struct flow_client *client =
         client_of(n, process, U(e, redis_read_query_client_id), I(e, redis_read_query_fd));
     if (!client)
-        return;
+        return 0;
     client->read = (int64_t)(e->time_ns - e->values[FIELD_DURATION].u);
     client->read_tid = e->tid;
+    flow_replica_read(process, client, U(e, redis_read_query_client_id), client->read);
     array_foreach (&client->unwritten, place) {
         struct flow *flow = *place;
         if (flow->at[FLOW_STARTED] < client->read) /* of an earlier read */
@@ -246,6 +265,7 @@ static void read_event(struct netflow *n, struct flow_process *process, const st
         flow->read_known = true;
         flow->threaded = false;
     }
+    return flow_replica_heard(n, client, I(e, redis_read_query_bytes), (int64_t)e->time_ns);
 }
 
 static int reply_event(struct netflow *n, struct flow_process *process, const struct event *e)
@@ -257,6 +277,12 @@ static int reply_event(struct netflow *n, struct flow_process *process, const st
         return 0;
     process->busy_until = end;
     struct flow_end *to = client->end;
+    flow_take_fed(n, process, INT64_MAX, NULL);
+    int r = flow_replica_written(n, process, to, start, end, I(e, redis_write_reply_bytes));
+    if (r >= 0)
+        r = flow_replica_acks(n, client, start, I(e, redis_write_reply_bytes));
+    if (r < 0)
+        return r;
     bool read_there = flow_both(to);
     array_foreach (&client->pending, place) {
         struct flow_delivery *d = *place;
@@ -293,6 +319,8 @@ static void free_event(struct netflow *n, struct flow_process *process, const st
     if (!client)
         return;
     give_up_client(n, client, FLOW_UNFINISHED);
+    if (client->end)
+        flow_replica_gone(n, process, client->end);
     array_done(&client->pending);
     array_done(&client->unwritten);
     free(client);
@@ -309,12 +337,12 @@ static int64_t woke_for(const struct flow_process *process, int64_t read, int64_
 }
 
 /* The loop was told what is ready at start; NULL: its recording has ended. */
-static void loop_event(struct netflow *n, struct flow_process *process, const struct event *e)
+static int loop_event(struct netflow *n, struct flow_process *process, const struct event *e)
 {
     int64_t end = (int64_t)e->time_ns, start = end - (int64_t)e->values[FIELD_DURATION].u;
     if (U(e, redis_loop_phase_phase) != SONDE_redis_phase_process_events) {
         process->busy_until = end;
-        return;
+        return 0;
     }
     array_foreach (&process->waking, place) {
         struct flow *flow = *place;
@@ -334,6 +362,7 @@ static void loop_event(struct netflow *n, struct flow_process *process, const st
     process->turns++;
     process->woke = start;
     process->busy_until = end;
+    return flow_replica_turn(n, process, start);
 }
 
 /* ---- a node: the bus ---- */
@@ -473,7 +502,8 @@ static const uint16_t WANTED[] = {SONDE_EVENT_process_start,     SONDE_EVENT_los
                                   SONDE_EVENT_redis_bus_write,   SONDE_EVENT_redis_bus_packet,
                                   SONDE_EVENT_redis_bus_read,    SONDE_EVENT_redis_message,
                                   SONDE_EVENT_stream_write,      SONDE_EVENT_stream_io,
-                                  SONDE_EVENT_tcp_retransmit,    0};
+                                  SONDE_EVENT_tcp_retransmit,    SONDE_EVENT_redis_replicated,
+                                  SONDE_EVENT_redis_fork,        0};
 
 static int pass_event(void *self, const struct event *e)
 {
@@ -512,7 +542,7 @@ static int pass_event(void *self, const struct event *e)
         answered_event(n, process, e);
         break;
     case SONDE_EVENT_redis_read_query:
-        read_event(n, process, e);
+        r = read_event(n, process, e);
         break;
     case SONDE_EVENT_redis_write_reply:
         r = reply_event(n, process, e);
@@ -521,7 +551,13 @@ static int pass_event(void *self, const struct event *e)
         free_event(n, process, e);
         break;
     case SONDE_EVENT_redis_loop_phase:
-        loop_event(n, process, e);
+        r = loop_event(n, process, e);
+        break;
+    case SONDE_EVENT_redis_replicated:
+        flow_replicated_event(n, process, e);
+        break;
+    case SONDE_EVENT_redis_fork:
+        flow_fork_event(n, process);
         break;
     case SONDE_EVENT_redis_bus_send:
         send_event(n, process, e);
@@ -612,6 +648,7 @@ static void process_free(struct flow_process *process)
     array_done(&process->sending);
     array_done(&process->sending_on);
     array_done(&process->told);
+    flow_asks_done(process);
     free(process);
 }
 

@@ -4,9 +4,9 @@
  *
  * The two ends of a connection meet by their mirrored addresses; a client's call and the server's command by
  * the command's number on it; a bus message and its packet by their order on the link and what their last
- * bytes are. None of that needs the hosts' clocks, so that a first pass can tell what was sent and received
- * when (netflow_new() with a callback), which brings the clocks together (trace/align.h), and a second one
- * adds up the stages. */
+ * bytes are; a write and its execution by a replica by their place in the replication stream. None of that
+ * needs the hosts' clocks, so that a first pass can tell what was sent and received when (netflow_new() with
+ * a callback), which brings the clocks together (trace/align.h), and a second one adds up the stages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TARGETS_REDIS_NETFLOW_H
 #define TARGETS_REDIS_NETFLOW_H
@@ -38,6 +38,8 @@ enum flow_point {
     FLOW_WRITE,       /* the reply or message is written ... */
     FLOW_WRITTEN,     /* ... to its end */
     FLOW_GOT,         /* the client's loop is told that there is something to read */
+    FLOW_ACK_WRITE,   /* of a WAIT, before FLOW_ENDED: the replica writes that it has executed all ... */
+    FLOW_ACK_READ,    /* ... and the node executes that */
     FLOW_POINTS
 };
 #define FLOW_UNKNOWN INT64_MIN
@@ -47,6 +49,8 @@ enum flow_path {
     FLOW_REDIRECT, /* the same, which sends it to another node: MOVED or ASK */
     FLOW_LOCAL,    /* a published message, to a subscriber of the same node */
     FLOW_BUS,      /* the same, of another node */
+    FLOW_REPLICA,  /* a write, to a replica, which executes it: with the bus's points */
+    FLOW_WAIT,     /* a WAIT, to the replica that it waited for last, and back */
     FLOW_PATHS
 };
 
@@ -71,7 +75,7 @@ struct flow_row {
     const struct flow_process *node;
     enum flow_path path;
     uint64_t count, from_traced, disordered, resent;
-    uint64_t incomplete; /* of a command with its reply: beside those that count has */
+    uint64_t incomplete; /* of a command with its reply, or to a replica: beside those that count has */
     struct sketch
         total; /* from FLOW_SENT, where that is known, else FLOW_WOKE, to FLOW_GOT or FLOW_WRITTEN */
     struct sketch stage[FLOW_POINTS]; /* by the point that it begins with */
@@ -107,6 +111,7 @@ struct netflow {
     struct flow_arrival *arrivals; /* all that there are */
     uint64_t open_count;
     uint64_t flows, reasons[FLOW_REASONS], calls_unmatched;
+    uint64_t copies[FLOW_REASONS];         /* of writes, at replicas that are recorded */
     uint64_t messages, messages_unmatched; /* on the bus, between nodes that are both recorded */
     bool certain; /* to be set before the pass: of a client that once had several calls under way only what is
                    * certain is told. Else a call that was sent when all others seemed to be answered counts

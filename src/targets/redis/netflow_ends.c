@@ -92,8 +92,10 @@ static struct flow_pair *pair_of(struct netflow *n, const struct flow_address *a
     const uint64_t *earlier = known != n ? map_get(&known->pairs, hash) : NULL;
     const struct flow_pair *then = earlier ? (const struct flow_pair *)(uintptr_t)*earlier : NULL;
     pair->both = !n->before || (then && then->ends[0].process && then->ends[1].process);
-    for (int i = 0; then && i < 2; i++)
+    for (int i = 0; then && i < 2; i++) {
         pair->ends[i].receives = then->ends[i].receives && flow_end_lost(&then->ends[!i]);
+        pair->ends[i].replica = then->ends[i].replica;
+    }
     *place = (uint64_t)(uintptr_t)pair;
     return pair;
 }
@@ -127,6 +129,7 @@ void flow_connection_event(struct netflow *n, struct flow_process *process, cons
     struct flow_end *end = &pair->ends[!first];
     uint32_t generation = (uint32_t)U(e, net_connection_generation);
     if (end->process && (end->process != process || end->fd != fd || end->generation != generation)) {
+        flow_replica_gone(n, end->process, end);
         flow_end_clear(n, end, FLOW_UNFINISHED); /* the address is used again */
         flow_end_clear(n, flow_other(end), FLOW_UNFINISHED);
     }

@@ -66,6 +66,51 @@ struct flow_sent {
     bool lost;     /* when it was written is not known */
 };
 
+/* What a server has put into the output for its replicas. */
+struct flow_fed {
+    uint64_t offset; /* in the replication stream, behind it */
+    uint32_t bytes;
+    int64_t time;
+};
+
+/* What a replica has executed of it. */
+struct flow_applied {
+    struct flow_end *end; /* over which it came; NULL: not known yet */
+    uint64_t offset;
+    uint32_t bytes;
+    uint64_t number;    /* of the command on the connection; 0 unknown */
+    uint64_t client_id; /* whose the command was; 0: it has no record */
+    bool lost;          /* not all of it is known */
+    int64_t woke, start, ended;
+    int64_t time; /* surely behind it */
+};
+
+/* Bytes from a replica to the server, since it asked for what there is. */
+struct flow_passed {
+    uint64_t upto;
+    int64_t time;
+};
+
+struct flow_ack {
+    uint64_t offset; /* up to which the replica has executed when it writes it */
+    int64_t time;
+};
+
+/* A write, or the request for an acknowledgement, on its way to one replica. */
+struct flow_copy {
+    struct flow *flow; /* which waits for it: the write's, or that of a WAIT; NULL: none */
+    struct flow_end *end;
+    struct flow_process *node; /* the replica, once it has it */
+    uint64_t offset;
+    uint64_t upto;            /* bytes queued for the replica, with it */
+    unsigned holders;         /* who frees it */
+    uint32_t turn;            /* as flow.turn */
+    bool asks;                /* of no command: it may ask for an acknowledgement */
+    bool lost, over, skipped; /* skipped: the replica has it by other means */
+    uint8_t reason;           /* once it is over */
+    int64_t queued, write, written, woke, start, ended, acked, heard;
+};
+
 /* A command's life. */
 struct flow {
     struct flow *next, *before;
@@ -84,6 +129,8 @@ struct flow {
     int64_t tid;     /* that executed it */
     ARRAY(struct flow_arrival *) arrivals;
     ARRAY(struct flow_delivery *) deliveries; /* of the own node */
+    ARRAY(struct flow_copy *) copies;         /* to replicas */
+    struct flow_copy *asked;                  /* of a WAIT; NULL: unknown */
 };
 
 struct flow_call {
@@ -109,6 +156,8 @@ struct flow_end {
     uint32_t generation;
     bool unsure;                              /* events were lost: order alone proves nothing */
     bool receives;                            /* published messages */
+    bool replica;                             /* the server's end, and the other one is its replica */
+    struct flow_stream *stream;               /* of replication; NULL: none */
     uint64_t client_id;                       /* the server's client on it; 0: not known yet */
     uint64_t called;                          /* number of the client's last call */
     bool uncertain;                           /* more calls may be under way than are known */
@@ -140,7 +189,9 @@ struct flow_client {
     int64_t written; /* when it was written to last; FLOW_UNKNOWN: never */
     int64_t read_tid;
     int64_t blocked; /* since when, by the command that goes on; FLOW_UNKNOWN: it is not */
-    bool silent;     /* its commands are not answered: they come from the server that it replicates */
+    uint64_t sent;   /* bytes written to it; of a replica: that it was heard to say since it asked for all */
+    enum { HEARD_NOTHING, HEARD_ASKING, HEARD_SINCE } heard;
+    bool silent; /* its commands are not answered: they come from the server that it replicates */
     ARRAY(struct flow *) unwritten;
     ARRAY(struct flow_delivery *) pending;
 };
@@ -162,7 +213,16 @@ struct flow_process {
     ARRAY(struct flow_link *) sending_on;  /* ... on which */
     ARRAY(struct flow_told) told;          /* messages queued for subscribers since then */
     int64_t woke, busy_until;
-    uint32_t turns;  /* of its loop that were recorded */
+    ARRAY(struct flow_fed) fed;         /* since the command before */
+    ARRAY(struct flow_applied) applied; /* since the loop was told last */
+    ARRAY(struct flow_end *) replicas;  /* its ends of the connections to them */
+    QUEUE(struct flow_copy *) asks;     /* that were queued last */
+    struct flow_end *heard;             /* the replica that has acknowledged something last; NULL: none */
+    int64_t heard_at;                   /* when that was executed, and in which turn */
+    uint32_t heard_turn;
+    int64_t command_start, command_ended;    /* of the newest command */
+    uint64_t command_number, command_client; /* command_client: 0: it is known what it has replicated */
+    uint32_t turns;                          /* of its loop that were recorded */
     uint32_t active; /* after so many of them a packet was read, so that the next one had begun */
     bool lost;       /* events of it; in a pass that knows an earlier one: at any time */
 };
@@ -227,6 +287,51 @@ int flow_match_bus(struct netflow *netflow, struct flow_end *sender);
 void flow_match_readable(struct netflow *netflow, struct flow_end *server);
 
 void flow_row_free(struct flow_row *row);
+
+/* 0 or a negative errno: that a message was sent and received, to whom it concerns. */
+int flow_tell(struct netflow *netflow, const struct flow_process *from, const struct flow_process *to,
+              int64_t sent, int64_t received);
+
+/* ---- replication (netflow_replica.c); end: the server's end of the connection to a replica ---- */
+
+void flow_replica_found(struct netflow *netflow, struct flow_process *process, struct flow_end *end);
+void flow_replica_gone(struct netflow *netflow, struct flow_process *process, struct flow_end *end);
+
+/* redis:replicated, redis:fork. */
+void flow_replicated_event(struct netflow *netflow, struct flow_process *process, const struct event *event);
+void flow_fork_event(struct netflow *netflow, struct flow_process *process);
+
+/* What was queued for the replicas since start is this command's, the rest is no command's. flow: NULL: none.
+ */
+void flow_take_fed(struct netflow *netflow, struct flow_process *process, int64_t start, struct flow *flow);
+
+/* A command that came from a client: whether it is one of a replica's, which nobody waits for. */
+bool flow_replica_command(struct netflow *netflow, struct flow_process *process, struct flow_client *client,
+                          const char *command, int64_t start);
+
+/* Bytes were written to a client, which may be a replica: 0 or a negative errno. negative bytes: unknown. */
+int flow_replica_written(struct netflow *netflow, struct flow_process *process, struct flow_end *end,
+                         int64_t start, int64_t written, int64_t bytes);
+
+/* A blocked client goes on. */
+void flow_wait_over(struct netflow *netflow, struct flow_process *process, struct flow *flow);
+
+/* Of a replica: a connection was read; of the server: the same, to its end; of a replica: its loop went
+ * round, of which it was told at start; something was written to a client, which may be the server that it
+ * replicates. 0 or a negative errno. */
+void flow_replica_read(struct flow_process *process, struct flow_client *client, uint64_t id, int64_t start);
+int flow_replica_heard(struct netflow *netflow, struct flow_client *client, int64_t bytes, int64_t end);
+int flow_replica_turn(struct netflow *netflow, struct flow_process *process, int64_t start);
+int flow_replica_acks(struct netflow *netflow, struct flow_client *client, int64_t start, int64_t bytes);
+
+int flow_match_copies(struct netflow *netflow, struct flow_end *end);
+
+/* When a write, or a WAIT, passed which point on its way to that replica. */
+void flow_copy_points(const struct flow *flow, const struct flow_copy *copy, int64_t at[FLOW_POINTS]);
+
+void flow_copies_done(struct flow *flow);
+void flow_asks_done(struct flow_process *process);
+void flow_stream_free(struct netflow *netflow, struct flow_end *end, enum flow_reason reason);
 
 /* Everything that waits on an end is given up. */
 void flow_end_clear(struct netflow *netflow, struct flow_end *end, enum flow_reason reason);

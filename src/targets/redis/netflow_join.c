@@ -5,16 +5,26 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Which way each of them goes. */
 static const enum flow_point REPLY[] = {FLOW_SENT,  FLOW_WOKE,  FLOW_READ,    FLOW_STARTED, FLOW_BLOCKED,
-                                        FLOW_ENDED, FLOW_WRITE, FLOW_WRITTEN, FLOW_GOT,     FLOW_POINTS};
+                                        FLOW_ENDED, FLOW_WRITE, FLOW_WRITTEN, FLOW_GOT,     FLOW_POINTS},
+                             BUS[] = {FLOW_SENT,     FLOW_WOKE,      FLOW_READ,        FLOW_STARTED,
+                                      FLOW_QUEUED,   FLOW_BUS_WRITE, FLOW_BUS_WRITTEN, FLOW_BUS_WOKE,
+                                      FLOW_BUS_READ, FLOW_BLOCKED,   FLOW_ENDED,       FLOW_WRITE,
+                                      FLOW_WRITTEN,  FLOW_GOT,       FLOW_POINTS},
+                             WAIT[] = {FLOW_SENT,     FLOW_WOKE,      FLOW_READ,        FLOW_STARTED,
+                                       FLOW_QUEUED,   FLOW_BUS_WRITE, FLOW_BUS_WRITTEN, FLOW_BUS_WOKE,
+                                       FLOW_BUS_READ, FLOW_ACK_WRITE, FLOW_ACK_READ,    FLOW_ENDED,
+                                       FLOW_WRITE,    FLOW_WRITTEN,   FLOW_GOT,         FLOW_POINTS};
+static const enum flow_point *const PATHS[FLOW_PATHS] = {
+    [FLOW_REPLY] = REPLY, [FLOW_REDIRECT] = REPLY, [FLOW_LOCAL] = REPLY,
+    [FLOW_BUS] = BUS,     [FLOW_REPLICA] = BUS,    [FLOW_WAIT] = WAIT};
 
 enum flow_point flow_next(enum flow_path path, enum flow_point point)
 {
-    if (path == FLOW_BUS || point >= FLOW_GOT)
-        return point + 1 < FLOW_POINTS ? point + 1 : FLOW_POINTS;
-    for (size_t i = 0; REPLY[i] != FLOW_POINTS; i++)
-        if (REPLY[i] == point)
-            return REPLY[i + 1];
+    for (const enum flow_point *at = PATHS[path]; *at != FLOW_POINTS; at++)
+        if (*at == point)
+            return at[1];
     return FLOW_POINTS;
 }
 
@@ -156,9 +166,9 @@ static void account(struct netflow *n, const struct flow *flow, enum flow_path p
     row->from_traced += at[FLOW_SENT] != FLOW_UNKNOWN;
     row->resent += flow->resent;
     row->disordered += !in_order(n, at, path);
-    int64_t first = at[FLOW_SENT] != FLOW_UNKNOWN ? at[FLOW_SENT] : at[FLOW_WOKE];
-    int64_t last = at[FLOW_GOT] != FLOW_UNKNOWN ? at[FLOW_GOT] : at[FLOW_WRITTEN];
+    int64_t first = at[FLOW_SENT] != FLOW_UNKNOWN ? at[FLOW_SENT] : at[FLOW_WOKE], last = first;
     for (enum flow_point p = FLOW_SENT; p < FLOW_POINTS; p = flow_next(path, p)) {
+        last = at[p] != FLOW_UNKNOWN ? at[p] : last;
         enum flow_point next = at[p] == FLOW_UNKNOWN ? FLOW_POINTS : flow_next_of(path, at, p);
         if (next < FLOW_POINTS)
             n->failed |= sketch_add(&row->stage[p], (uint64_t)MAX(at[next] - at[p], 0)) < 0;
@@ -199,6 +209,33 @@ static void account_message(struct netflow *n, const struct flow *flow, const st
     int64_t at[FLOW_POINTS];
     message_points(flow, d, at);
     account(n, flow, d->arrival ? FLOW_BUS : FLOW_LOCAL, at, d->arrival ? d->arrival->node : NULL);
+}
+
+/* A write at a replica, or a WAIT that waited for one. */
+static void account_copy(struct netflow *n, const struct flow *flow, const struct flow_copy *copy)
+{
+    enum flow_path path = copy->asks ? FLOW_WAIT : FLOW_REPLICA;
+    enum flow_reason reason = copy->over ? copy->reason : FLOW_UNFINISHED;
+    int64_t at[FLOW_POINTS];
+    if (copy->skipped)
+        return;
+    flow_copy_points(flow, copy, at);
+    straighten(at);
+    bool ordered = reason || in_order(n, at, path);
+    bool lost = flow->node->lost || flow_end_lost(flow_other(copy->end));
+    if (copy->asks && !ordered) /* an acknowledgement that was under way already has ended the WAIT */
+        return;
+    if (lost && !ordered)
+        reason = FLOW_LOST;
+    if (!copy->asks)
+        n->copies[reason]++;
+    if (!reason) {
+        account(n, flow, path, at, copy->node);
+        return;
+    }
+    struct flow_row *row = row_get(n, flow, path);
+    if (row)
+        row->incomplete++;
 }
 
 static bool message_contradicts(const struct netflow *n, const struct flow *flow,
@@ -262,7 +299,12 @@ static void flow_over(struct netflow *n, struct flow *flow)
         array_foreach (&flow->arrivals, arrival)
             array_foreach (&(*arrival)->deliveries, d)
                 account_message(n, flow, *d);
+        array_foreach (&flow->copies, copy)
+            account_copy(n, flow, *copy);
+        if (flow->asked)
+            account_copy(n, flow, flow->asked);
     }
+    flow_copies_done(flow);
     array_foreach (&flow->deliveries, d)
         free(*d);
     array_foreach (&flow->arrivals, arrival)
@@ -308,8 +350,8 @@ void flow_delivery_over(struct netflow *n, struct flow_delivery *d, enum flow_re
 
 /* ---- the two ends of a connection ---- */
 
-static int tell(struct netflow *n, const struct flow_process *from, const struct flow_process *to,
-                int64_t sent, int64_t received)
+int flow_tell(struct netflow *n, const struct flow_process *from, const struct flow_process *to, int64_t sent,
+              int64_t received)
 {
     if (!n->message || from->host == to->host)
         return 0;
@@ -346,10 +388,12 @@ static int joined(struct netflow *n, struct flow_end *server, struct flow *flow,
     flow->at[FLOW_SENT] = call->sent;
     flow->at[FLOW_GOT] = got;
     bool lost = flow_end_lost(server);
-    int r = tell(n, client->process, server->process, call->sent, flow->at[lost ? FLOW_STARTED : FLOW_READ]);
+    int r =
+        flow_tell(n, client->process, server->process, call->sent, flow->at[lost ? FLOW_STARTED : FLOW_READ]);
     return r < 0 || call->several || client->receives
                ? r
-               : tell(n, server->process, client->process, flow->at[lost ? FLOW_STARTED : FLOW_WRITE], got);
+               : flow_tell(n, server->process, client->process, flow->at[lost ? FLOW_STARTED : FLOW_WRITE],
+                           got);
 }
 
 /* The time at which the reply reached the client; FLOW_UNKNOWN while that is not known. *reason is set when
@@ -462,8 +506,8 @@ static int arrived(struct netflow *n, struct flow_end *sender, struct flow_end *
     queue_pop(&sender->sent);
     queue_pop(&receiver->arrived);
     n->messages++;
-    int r = tell(n, sender->process, receiver->process, flow_end_lost(sender) ? sent.queued : sent.write,
-                 arrival->start);
+    int r = flow_tell(n, sender->process, receiver->process, flow_end_lost(sender) ? sent.queued : sent.write,
+                      arrival->start);
     arrival->waits = false;
     arrival->queued = sent.queued;
     arrival->write = sent.write;
@@ -543,6 +587,7 @@ void flow_end_clear(struct netflow *n, struct flow_end *end, enum flow_reason re
         queue_pop(&end->deliveries);
         flow_delivery_over(n, d, reason);
     }
+    flow_stream_free(n, end, reason);
     while (queue_count(&end->sent))
         give_up_sent(n, end, reason);
     while (queue_count(&end->arrived))

@@ -20,14 +20,33 @@ const char *flow_stage_name(enum flow_path path, enum flow_point point)
         [FLOW_WRITE] = "writing",
         [FLOW_WRITTEN] = "network and socket, back",
     };
+    static const char *const REPLICA[FLOW_POINTS] = {
+        [FLOW_STARTED] = "executing, until it is queued",
+        [FLOW_QUEUED] = "replica: queued",
+        [FLOW_BUS_WRITE] = "replica: writing",
+        [FLOW_BUS_WRITTEN] = "replica: network and socket",
+        [FLOW_BUS_WOKE] = "replica: behind other work",
+        [FLOW_BUS_READ] = "replica: executing",
+        [FLOW_ACK_WRITE] = "acknowledgement: to the node",
+        [FLOW_ACK_READ] = "acknowledgement: until it counts",
+    };
+    if (path == FLOW_WAIT && point == FLOW_STARTED)
+        return "executing, until a replica is asked";
+    if (path == FLOW_WAIT && point == FLOW_BUS_READ)
+        return "replica: executing, until it answers";
+    if ((path == FLOW_REPLICA || path == FLOW_WAIT) && REPLICA[point])
+        return REPLICA[point];
     return point == FLOW_STARTED && path == FLOW_BUS ? "executing, until it is on the bus" : NAMES[point];
 }
 
 const char *flow_path_name(enum flow_path path)
 {
-    static const char *const NAMES[FLOW_PATHS] = {"reply", "redirection to another node",
+    static const char *const NAMES[FLOW_PATHS] = {"reply",
+                                                  "redirection to another node",
                                                   "message to a subscriber of the node",
-                                                  "message to a subscriber of another node"};
+                                                  "message to a subscriber of another node",
+                                                  "write to a replica",
+                                                  "to a replica and back"};
     return NAMES[path];
 }
 
@@ -39,7 +58,7 @@ const char *flow_reason_text(enum flow_reason reason)
         [FLOW_LOST] = "events of the node or of the other end were lost",
         [FLOW_UNNUMBERED] = "the connection was open before the node was attached to",
         [FLOW_NO_CALL] = "the client's record of sending it is missing",
-        [FLOW_NO_PACKET] = "the other node's record of the bus message is missing",
+        [FLOW_NO_PACKET] = "the other node's record of it is missing",
         [FLOW_NO_NODE] = "another node of the cluster was not recorded",
         [FLOW_NO_REPLY] = "the client's commands are not answered (replication)",
         [FLOW_TOO_MANY] = "too many were under way at once",
@@ -91,7 +110,7 @@ static json_t *row_json(const struct flow_row *row, const char *node)
 
 json_t *netflow_json(const struct netflow *n)
 {
-    json_t *rows = json_array(), *all = json_array(), *incomplete = json_object();
+    json_t *rows = json_array(), *all = json_array(), *incomplete = json_object(), *copies = json_object();
     flow_sums sums = {0};
     int r = netflow_sums(n, &sums);
     array_foreach (&sums, row)
@@ -103,12 +122,16 @@ json_t *netflow_json(const struct netflow *n)
         if (n->reasons[reason])
             json_object_set_new(incomplete, flow_reason_text(reason),
                                 json_integer((json_int_t)n->reasons[reason]));
-    json_t *document =
-        json_pack("{s:i, s:I, s:I, s:o, s:I, s:I, s:I, s:o, s:o}", "schema", SCHEMA_netflow, "flows_count",
-                  (json_int_t)n->flows, "complete_count", (json_int_t)n->reasons[FLOW_COMPLETE], "incomplete",
-                  incomplete, "unmatched_calls_count", (json_int_t)n->calls_unmatched, "bus_messages_count",
-                  (json_int_t)n->messages, "unmatched_bus_messages_count", (json_int_t)n->messages_unmatched,
-                  "commands", all, "nodes", rows);
+    for (enum flow_reason reason = FLOW_COMPLETE; reason < FLOW_REASONS; reason++)
+        if (n->copies[reason])
+            json_object_set_new(copies, flow_reason_text(reason),
+                                json_integer((json_int_t)n->copies[reason]));
+    json_t *document = json_pack(
+        "{s:i, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "schema", SCHEMA_netflow, "flows_count",
+        (json_int_t)n->flows, "complete_count", (json_int_t)n->reasons[FLOW_COMPLETE], "incomplete",
+        incomplete, "replicated", copies, "unmatched_calls_count", (json_int_t)n->calls_unmatched,
+        "bus_messages_count", (json_int_t)n->messages, "unmatched_bus_messages_count",
+        (json_int_t)n->messages_unmatched, "commands", all, "nodes", rows);
     if (r < 0) {
         json_decref(document);
         return NULL;

@@ -148,6 +148,38 @@ HOOK(int, redis_output_limit, void *client, int asynchronously)
     return closed;
 }
 
+/* ---- replicas ---- */
+
+/* The place in the replication stream, which a server and its replicas number alike; -1 unknown. */
+static long long replication_offset(void)
+{
+    long long (*get)(void) = (long long (*)(void))sonde_config.redis.replication_offset;
+    return get ? get() : -1;
+}
+
+static void replicated(long long before, uint8_t applied)
+{
+    struct probe_thread *self = THREAD_WANTING(redis_replicated);
+    long long offset = self && before >= 0 ? replication_offset() : before;
+    if (offset > before)
+        RECORD(self, redis_replicated, 0, ticks(), .offset = (uint64_t)offset,
+               .bytes = (uint32_t)(offset - before), .applied = applied);
+}
+
+HOOK(void, redis_replicate, void *replicas, void *db, void *arguments, void *count)
+{
+    long long before = replication_offset();
+    sonde_orig_redis_replicate(replicas, db, arguments, count);
+    replicated(before, 0);
+}
+
+HOOK(void, redis_applied, void *bytes, size_t count)
+{
+    long long before = replication_offset();
+    sonde_orig_redis_applied(bytes, count);
+    replicated(before, 1);
+}
+
 /* ---- children and files ---- */
 
 HOOK(int, redis_fork, int purpose)
