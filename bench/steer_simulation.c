@@ -124,7 +124,7 @@ static struct rate *new_rate(struct rate_options *options)
         die("there is no such preset");
     *options = *preset;
     options->false_per_hour = number("false_per_hour", options->false_per_hour);
-    if (rate_new(options, options->most, &rate) < 0)
+    if (rate_new(options, number("first", options->first), &rate) < 0)
         die("out of memory");
     return rate;
 }
@@ -145,7 +145,7 @@ static void steady(struct stats_random *random)
     struct load load;
     double hours = number("hours", 100), counts[FUNCTIONS], rate_sum = 0, dispersion = 0;
     struct rate *rate = new_rate(&options);
-    struct rate_decision decision = {.next = options.most};
+    struct rate_decision decision = {.next = number("first", options.first)};
     long triggers = 0, windows = (long)(hours * 3600 / options.window_s);
     load_init(&load);
     for (long w = 0; w < windows; w++) {
@@ -174,7 +174,7 @@ static void change(struct stats_random *random)
         struct rate_options options;
         struct load load;
         struct rate *rate = new_rate(&options);
-        struct rate_decision decision = {.next = options.most};
+        struct rate_decision decision = {.next = number("first", options.first)};
         load_init(&load);
         for (int w = 0; w < before; w++) {
             window_of(&load, random, samples_at(&decision, &options), counts);
@@ -482,13 +482,13 @@ static void follow(struct stats_random *random)
     for (int run = 0; run < runs; run++) {
         struct rate_options options;
         struct rate *rate = new_rate(&options);
-        struct rate_decision d = {.next = options.most};
+        struct rate_decision d = {.next = number("first", options.first)};
         struct followed whole = new_followed(), fixed = new_followed(), equal = new_followed();
         struct pool *pool;
         double truth[MIXED], second = second_mix(0, seconds, 0), steps = 2000, mine = 0;
         options.window_s = number("window", options.window_s);
         rate_free(rate);
-        if (rate_new(&options, options.most, &rate) < 0 || profile_windows_begin(whole.profile) < 0 ||
+        if (rate_new(&options, d.next, &rate) < 0 || profile_windows_begin(whole.profile) < 0 ||
             profile_windows_begin(fixed.profile) < 0 || pool_new(whole.profile, 1000, &pool) < 0)
             die("out of memory");
         for (int i = 0; i < steps; i++)

@@ -320,8 +320,8 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
     if (o->window_s > 0)
         o->rate.window_s = o->window_s;
-    if (o->adaptive && !o->frequency) /* first a reference */
-        o->sampler.frequency = (unsigned)o->rate.most;
+    if (o->adaptive && !o->frequency)
+        o->sampler.frequency = (unsigned)o->rate.first;
     if (o->adaptive && (o->merge || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "--adaptive changes the rate of --event cpu while it samples");
     if (o->target.error > 0 && (o->merge || o->adaptive))
@@ -340,6 +340,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
     if (o->tune > 0) {
         o->rate = RATE_USUAL;
         o->rate.least = o->rate.most = o->sampler.frequency;
+        o->rate.budget = 0;
         o->rate.window_s = o->window_s > 0 ? o->window_s : o->rate.window_s;
         o->adaptive = o->sampler.by_thread = true;
     }

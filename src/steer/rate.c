@@ -32,14 +32,24 @@ enum { FREEDOMS = 152, HALVES = 2 * DIVERGENCE_CELLS };
 #define TELL_LEAST   100.0 /* samples: of fewer, only the hottest functions can be compared */
 #define VARIES_MORE  2.0   /* dispersion, and variance between windows over that of one sample, above which */
 #define VARIES_LARGE 0.001 /* windows do not speak for each other: a share of 30 % is off by 1.5 points */
+#define SAVED_FIRST  2.0   /* windows at the highest rate: so many beside those that are learnt from, */
+#define SAVED_MOST   15.0  /* and so many at most when the rate was low for long */
 
-const struct rate_options RATE_USUAL = {
-    .top = 20, .lambda = 0.5, .quiet = 3, .false_per_hour = 0.01, .window_s = 10, .least = 20, .most = 999};
+const struct rate_options RATE_USUAL = {.top = 20,
+                                        .lambda = 0.5,
+                                        .quiet = 3,
+                                        .false_per_hour = 0.01,
+                                        .window_s = 10,
+                                        .first = 250,
+                                        .least = 20,
+                                        .most = 999,
+                                        .budget = 0.08};
 const struct rate_options RATE_PAPER = {.top = 10,
                                         .lambda = 0.8,
                                         .quiet = 5,
                                         .theta = 0.5,
                                         .window_s = 10,
+                                        .first = 1000,
                                         .least = 50,
                                         .most = 1000,
                                         .previous_only = true};
@@ -48,6 +58,7 @@ const struct rate_options RATE_PAPER_FINE = {.top = 10,
                                              .quiet = 5,
                                              .theta = 0.05,
                                              .window_s = 10,
+                                             .first = 1000,
                                              .least = 50,
                                              .most = 1000,
                                              .previous_only = true};
@@ -76,6 +87,7 @@ struct rate {
     struct rate_options options;
     double frequency;
     unsigned quiet; /* windows without a change */
+    double saved;   /* windows at the highest rate that the budget still has */
     uint64_t window;
     struct regime regimes[RATE_REGIMES];
     size_t regime;
@@ -95,6 +107,7 @@ int rate_new(const struct rate_options *options, double first, struct rate **ret
     r->options = *options;
     r->options.top = MIN(options->top, DIVERGENCE_CELLS - 1u);
     r->frequency = fmin(fmax(first, options->least), options->most);
+    r->saved = LEARNING * r->frequency / options->most + SAVED_FIRST;
     *ret_rate = r;
     return 0;
 }
@@ -413,26 +426,38 @@ static int samples_to_tell(struct rate *r, double dispersion, double *ret_sample
     return 0;
 }
 
-/* The next window's rate. It rises while what is hot is not known, and falls only while windows speak for
- * each other: what few samples say of one window is then said by the many of others. samples: of this window;
- * learnt_of: of those that the dispersion is of. */
+/* The highest rate for the next window, after one at the present rate. */
+static double within_budget(struct rate *r)
+{
+    const struct rate_options *o = &r->options;
+    if (!(o->budget > 0))
+        return o->most;
+    r->saved = fmin(r->saved + o->budget, SAVED_MOST) - r->frequency / o->most;
+    return r->saved >= 1 ? o->most : o->budget * o->most;
+}
+
+/* The next window's rate. It rises while what is hot is not known, and falls while it is: to the lowest where
+ * windows speak for each other, so that what few samples say of one is said by the many of others; where they
+ * do not, to what the budget allows always, because then the profile is the most exact with equal rates.
+ * samples: of this window; learnt_of: of those that the dispersion is of. */
 static int set_frequency(struct rate *r, const struct rate_decision *d, double samples, double learnt_of)
 {
     const struct rate_options *o = &r->options;
-    double least;
-    int e = samples_to_tell(r, d->dispersion, &least);
+    double enough, most = within_budget(r), lower = r->frequency * o->lambda;
+    int e = samples_to_tell(r, d->dispersion, &enough);
     if (e < 0)
         return e;
     bool unknown = d->changed && !(d->known && r->regimes[r->regime].windows > o->quiet);
     bool varies =
         !o->previous_only && d->dispersion > VARIES_MORE && d->dispersion - 1 > VARIES_LARGE * learnt_of;
+    double least = varies ? fmax(o->least, o->budget > 0 ? o->budget * o->most : o->most) : o->least;
     r->quiet = unknown ? 0 : r->quiet + 1;
     if (unknown)
         r->frequency /= o->lambda;
-    else if (r->quiet > o->quiet && !varies && samples * o->lambda >= least &&
+    else if (r->quiet > o->quiet && r->frequency > least && samples * o->lambda >= enough &&
              (o->theta > 0 || r->window >= LEARNING))
-        r->frequency *= o->lambda;
-    r->frequency = fmin(fmax(r->frequency, o->least), o->most);
+        r->frequency = fmax(lower, least);
+    r->frequency = fmin(fmax(r->frequency, o->least), most);
     return 0;
 }
 

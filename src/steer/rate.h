@@ -11,7 +11,9 @@
  * Each window is compared with the one before it, and the last 1, 3, 9, 27 and 81 windows with the reference
  * of the regime that they belong to: all windows since what was hot last changed, and those of former times
  * when it was the same. So a slow drift is seen, too, and what was sampled at high rates serves the low ones.
- */
+ *
+ * What changes all the time would be sampled at the highest rate all the time. So there is a budget: what was
+ * saved at low rates is spent at high ones, and when it is spent, the budget's own rate is the highest. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STEER_RATE_H
 #define STEER_RATE_H
@@ -29,7 +31,9 @@ struct rate_options {
     double theta;          /* a fixed threshold in nats; 0: by the number of samples */
     double false_per_hour; /* then: this many false triggers */
     double window_s;       /* length of a window in seconds */
+    double first;          /* samples a second of the first windows, unless the user says otherwise */
     double least, most;    /* samples a second */
+    double budget;         /* over long times, on average: this share of those at the highest rate; 0: all */
     bool previous_only;    /* as the paper: no regimes, only the window before */
 };
 

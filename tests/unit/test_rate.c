@@ -164,8 +164,10 @@ static void two_things_in_turn(void **state)
     struct stats_random random;
     size_t regime[2] = {0};
     int fresh = 0;
+    struct rate_options options = RATE_USUAL;
+    options.budget = 0;
     stats_random_init(&random, 8);
-    assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+    assert_int_equal(rate_new(&options, options.most, &rate), 0);
     for (int i = 0; i < 80; i++) {
         int now = i / 4 % 2;
         window(rate, &random, d.next, now ? 1 : 20, &d);
@@ -180,21 +182,53 @@ static void two_things_in_turn(void **state)
     rate_free(rate);
 }
 
-/* No window says what the next one is: each has to be sampled itself. */
-static void windows_that_differ_keep_the_rate(void **state)
+/* No window says what the next one is: each has to be sampled itself, all alike. Without a budget, as often
+ * as can be. */
+static void windows_that_differ_are_sampled_alike(void **state)
 {
     (void)state;
-    struct rate *rate;
-    struct rate_decision d = {.next = RATE_USUAL.most};
-    struct stats_random random;
-    stats_random_init(&random, 9);
-    assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
-    for (int i = 0; i < 60; i++) {
-        window(rate, &random, 2000, 4 * exp(0.5 * stats_random_normal(&random)), &d);
-        assert_true(d.next > RATE_USUAL.most / 3); /* once or not at all, before it is known */
+    for (int limited = 0; limited < 2; limited++) {
+        struct rate *rate;
+        struct rate_decision d = {.next = RATE_USUAL.most};
+        struct rate_options options = RATE_USUAL;
+        struct stats_random random;
+        options.budget = limited ? 0.1 : 0;
+        stats_random_init(&random, 9);
+        assert_int_equal(rate_new(&options, options.most, &rate), 0);
+        for (int i = 0; i < 80; i++) {
+            window(rate, &random, 2000, 4 * exp(0.5 * stats_random_normal(&random)), &d);
+            assert_true(limited || d.next > options.most / 3); /* once or not at all, before it is known */
+            assert_true(d.next >= options.most / 10 - 1e-9);
+        }
+        assert_true(d.dispersion > 2);
+        assert_true(!limited || fabs(d.next - options.most / 10) < 1e-9);
+        rate_free(rate);
     }
-    assert_true(d.dispersion > 2);
-    rate_free(rate);
+}
+
+/* What is hot changes in every other window: the rate would not fall. */
+static void what_always_changes_costs_no_more_than_the_budget(void **state)
+{
+    (void)state;
+    double spent = RATE_USUAL.most * (400 * RATE_USUAL.budget + 17);
+    for (int limited = 0; limited < 2; limited++) {
+        struct rate *rate;
+        struct stats_random random;
+        struct rate_options options = RATE_USUAL;
+        struct rate_decision d = {.next = options.first};
+        double sum = 0, highest = 0;
+        options.budget *= limited;
+        stats_random_init(&random, 10);
+        assert_int_equal(rate_new(&options, options.first, &rate), 0);
+        for (int i = 0; i < 400; i++) {
+            sum += d.next;
+            highest = fmax(highest, d.next);
+            window(rate, &random, d.next * 20, 1 + 5 * (double)(i / 2 % 37), &d);
+        }
+        assert_true(highest > options.most - 1);
+        assert_true(limited ? sum < spent : sum > 2 * spent);
+        rate_free(rate);
+    }
 }
 
 /* A function of some 8 % becomes a fifth larger. */
@@ -248,7 +282,8 @@ int main(void)
         cmocka_unit_test(small_changes_are_seen),
         cmocka_unit_test(empty_windows),
         cmocka_unit_test(two_things_in_turn),
-        cmocka_unit_test(windows_that_differ_keep_the_rate),
+        cmocka_unit_test(windows_that_differ_are_sampled_alike),
+        cmocka_unit_test(what_always_changes_costs_no_more_than_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
