@@ -113,11 +113,14 @@ function show(rows) {
     }
     for (const c of CASES.filter(({ kind }) => kind === 'steady'))
         for (const r of of(c).filter((k) => k.mode === 'prune')) console.log(`${c.load.padEnd(10)} ${String(r.kept_percent).padStart(5)} % kept: ${r.kept} of ${r.threads} threads, MAPE of the top 5 ${number(r.top5, 2)}, 10 ${number(r.top10, 2)}, 20 ${number(r.top20, 2)}, 50 ${number(r.top50, 2)} %; ${number(r.time_ms, 2)} ms, ${number(r.bytes / 1e3, 1)} KB`);
-    plot('self-tuning-rates.svg', 'Error of shares against samples taken', CASES.map((c) => ({
-        title: `${c.load}, ${c.kind}`, xs: log, ys: log, xLabel: 'samples taken, % of 997 Hz', yLabel: 'error of shares, points', xTicks: [1, 3, 10, 30, 100], yTicks: [0.03, 0.1, 0.3, 1, 3],
-        lines: [{ color: COLORS[0], data: of(c).filter((r) => r.mode.endsWith(' Hz')).map((r) => [100 * r.samples_share, r.error_points]) }],
-        points: of(c).filter((r) => MODES[r.mode]).map((r) => ({ color: COLORS[MODES[r.mode]], data: [100 * r.samples_share, r.error_points] })),
-    })), 2, ['fixed rates', 'paper (0.5)', 'paper (0.05)', 'usual']);
+    const against = (key, yLabel, yTicks) => CASES.map((c) => ({
+        title: `${c.load}, ${c.kind}`, xs: log, ys: log, xLabel: 'samples taken, % of 997 Hz', yLabel, xTicks: [1, 3, 10, 30, 100], yTicks,
+        lines: [{ color: COLORS[0], data: of(c).filter((r) => r.mode.endsWith(' Hz')).map((r) => [100 * r.samples_share, r[key]]) }],
+        points: of(c).filter((r) => MODES[r.mode]).map((r) => ({ color: COLORS[MODES[r.mode]], data: [100 * r.samples_share, r[key]] })),
+    }));
+    const legend = ['fixed rates', 'paper (0.5)', 'paper (0.05)', 'usual'];
+    plot('self-tuning-rates.svg', 'Error of shares in the whole run against samples taken', against('error_points', 'error of shares, points', [0.03, 0.1, 0.3, 1, 3]), 2, legend);
+    plot('self-tuning-windows.svg', 'Error of what is known of each window against samples taken', against('window_error_points', 'error in each window, points', [0.3, 1, 3, 10, 30]), 2, legend);
     const java = rows.filter((r) => r.load === 'java' && r.mode === 'prune'), whole = java.at(-1);
     if (whole) plot('self-tuning-pruning.svg', 'Error, time and bytes against pruning', [
         { title: 'Java, 1,800 threads: MAPE', xs: plain, ys: plain, xLabel: 'share of the samples that kept threads have, %', yLabel: 'MAPE, %', xTicks: [50, 60, 70, 80, 90, 100], yTicks: [0, 20, 40, 60, 80], points: [], lines: ['top5', 'top10', 'top20', 'top50'].map((key, i) => ({ color: COLORS[i], data: java.map((r) => [r.kept_percent, r[key]]) })) },
