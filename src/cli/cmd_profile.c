@@ -571,7 +571,7 @@ const struct command command_profile = {
                  "FILE...",
     .summary = "Show which functions use the CPU: native code, Python, Node.js, Java, Go",
     .help =
-        "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 28, Go and the kernel, with "
+        "Samples native code, Python 3.9 to 3.13, Node.js 16 to 26, Java 11 to 28, Go and the kernel, with "
         "one "
         "sampler and\n"
         "without an agent, a flag or a restart; processes with all their children. LuaJIT, Erlang, .NET and "

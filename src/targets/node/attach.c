@@ -10,6 +10,16 @@
 #define HTTP2 "_ZN4node5http212Http2Session"
 #define PORT  "_ZN4node6worker11MessagePort"
 
+/* As GCC and clang (official builds since Node 25) call the lambda; clang counts those of a file. */
+#define NODE_PORT_GCC                                                                       \
+    "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_" \
+    "6ObjectEEEENUlP10uv_async_sE_4_FUNESB_"
+#define NODE_PORT_CLANG(number)                                                             \
+    "_ZZN4node6worker11MessagePortC1EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_" \
+    "6ObjectEEEEN3$_" number "8__invokeEP10uv_async_s"
+
+const char *const NODE_PORT_CALLED[] = {NODE_PORT_GCC, NODE_PORT_CLANG("0"), NODE_PORT_CLANG("1"), NULL};
+
 static const struct hook HOOKS[] = {
     /* Asynchronous resources and callbacks */
     {"node_async_init",
@@ -19,6 +29,10 @@ static const struct hook HOOKS[] = {
     {"node_scope_variant",
      SCOPE "C2EPNS_11EnvironmentESt7variantIJN2v85LocalINS4_6ObjectEEEPS7_EERKNS_13async_contextEiNS5_INS4_"
            "5ValueEEE",
+     0, 0, NULL},
+    {"node_scope_variant",
+     SCOPE "C2EPNS_11EnvironmentESt7variantIJN2v85LocalINS4_6ObjectEEEPS7_PNS4_6GlobalIS6_EEEERKNS_13async_"
+           "contextEiNS5_INS4_5ValueEEE",
      0, 0, NULL},
     {"node_scope_wrap", SCOPE "C2EPNS_9AsyncWrapEi", 0, 0, "callbacks of native resources"},
     {"node_scope_close", SCOPE "5CloseEv", 0, 0, "callbacks into JavaScript"},
@@ -61,14 +75,16 @@ static const struct hook HOOKS[] = {
     /* worker_threads. What the port's uv_async_t calls is a lambda in its constructor. */
     {"port_post",
      PORT "11PostMessageEPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_5ValueEEERKNS_"
+          "16MaybeStackBufferIS8_Lm8EEE",
+     0, 0, NULL},
+    {"port_post",
+     PORT "11PostMessageEPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_5ValueEEERKNS_"
           "16MaybeStackBufferIS9_Lm8EEE",
      0, 0, "messages between worker threads"},
     {"uv_async_send", "uv_async_send", UV_1_24, 0, "messages between worker threads"},
-    {"port_receive",
-     "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_"
-     "6ObjectEEEENUlP10uv_"
-     "async_sE_4_FUNESB_",
-     0, 0, "messages between worker threads"},
+    {"port_receive", NODE_PORT_CLANG("0"), 0, 0, NULL},
+    {"port_receive", NODE_PORT_CLANG("1"), 0, 0, NULL},
+    {"port_receive", NODE_PORT_GCC, 0, 0, "messages between worker threads"},
 
     /* HTTP/2. What nghttp2 calls back, and its stable API: int32_t (nghttp2_session *, const
        nghttp2_priority_spec *, const nghttp2_nv *, size_t, provider *, void *), int (nghttp2_session *,

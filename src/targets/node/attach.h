@@ -12,8 +12,16 @@ enum {
 };
 
 enum { UV_1_24 = 0x11800, V8_9_5 = 0x90500, V8_10_2 = 0xa0200, V8_11_0 = 0xb0000, V8_13_0 = 0xd0000 };
+/* What comes after the newest V8 that this was tried with: Node 26 has 14.6. */
+enum { V8_NEWER = 0xe0700 };
 
 void node_layout(struct target *target, enum sonde_context context, struct sonde_config *config);
+
+/* What to do about a build that lacks something. */
+const char *node_other_build(const struct target *target);
+
+/* The symbols of what a port's uv_async_t calls, a lambda in its constructor; NULL after the last. */
+extern const char *const NODE_PORT_CALLED[];
 
 /* What people call the program: OTEL_SERVICE_NAME or pm2's name from its environment; or that of the script,
  * where that is a word of its own; or the package's that an index.js or dist/main.js belongs to, or its

@@ -10,10 +10,12 @@
 #include "attach/walk.h"
 #include "targets/node/attach.h"
 
-#define PORT_CALLED                                                                         \
-    "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_" \
-    "6ObjectEEEENUlP10uv_"                                                                  \
-    "async_sE_4_FUNESB_"
+const char *node_other_build(const struct target *target)
+{
+    return target->versions[NODE_V8] >= V8_NEWER ? "This Node is newer than what this sonde was made for: "
+                                                   "use a newer sonde, or Node 26 or older."
+                                                 : "Use an official build of Node.";
+}
 
 /* A v8dbg_ constant, an int in the file's data; INT32_MIN when there is none. */
 static int32_t v8_constant(struct target *target, const char *name)
@@ -48,32 +50,40 @@ static void http_layout(struct target *target, struct sonde_config *config)
     }
     if (!config->node.llhttp_get_type)
         target_miss(target, "HTTP requests and responses", "this build has no symbol llhttp_get_type",
-                    "Use an official build of Node.");
+                    node_other_build(target));
 }
 
-/* What a port's handle calls goes from the handle to the port first: sub rdi, offset; add rdi, -offset, which
- * is shorter for 128. */
+/* What a port's handle calls goes from the handle to the port first, or behind its frame: sub rdi, offset;
+ * add rdi, -offset, which is shorter for 128. */
 static int32_t find_port_handle(struct target *target)
 {
+    enum { LOOKED_AT = 4 }; /* instructions */
     struct elf_symbol symbol;
     const struct target_module *module;
-    size_t size;
-    if (target_find(target, PORT_CALLED, NULL, &symbol, &module) < 0)
+    size_t size = 0, at = 0;
+    const char *const *called = NODE_PORT_CALLED;
+    while (*called && target_find(target, *called, NULL, &symbol, &module) < 0)
+        called++;
+    if (!*called)
         return SONDE_NO_OFFSET; /* its hook is missing then, and is told */
     const uint8_t *code = elf_bytes(module->elf, symbol.value, 1, &size);
     ZydisDecoder decoder;
     ZydisDecodedInstruction in;
     ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
     ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    if (code && ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, size, &in, op)) &&
-        (in.mnemonic == ZYDIS_MNEMONIC_SUB || in.mnemonic == ZYDIS_MNEMONIC_ADD) &&
-        op[0].reg.value == ZYDIS_REGISTER_RDI && op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
+    for (int i = 0; code && i < LOOKED_AT; i++, at += in.length) {
+        if (at >= size || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at, &in, op)))
+            break;
+        if ((in.mnemonic != ZYDIS_MNEMONIC_SUB && in.mnemonic != ZYDIS_MNEMONIC_ADD) ||
+            op[0].reg.value != ZYDIS_REGISTER_RDI || op[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
+            continue;
         int64_t back = in.mnemonic == ZYDIS_MNEMONIC_SUB ? op[1].imm.value.s : -op[1].imm.value.s;
         if (back > 0 && back < 4096)
             return (int32_t)back;
+        break;
     }
     target_miss(target, "messages between worker threads",
-                "this build's code does not show where the handle is", "Use an official build of Node.");
+                "this build's code does not show where the handle is", node_other_build(target));
     return SONDE_NO_OFFSET;
 }
 
@@ -102,7 +112,7 @@ static void find_fields(struct target *target, struct sonde_config *config)
         config->node.string_type_value = (uint32_t)(value[6] | value[7]);
     } else {
         target_miss(target, "types of asynchronous resources", "this Node has no v8dbg_ metadata for strings",
-                    "Use an official build of Node.");
+                    node_other_build(target));
     }
     http_layout(target, config);
     config->node.port_handle = find_port_handle(target);
@@ -113,7 +123,7 @@ static void find_fields(struct target *target, struct sonde_config *config)
     config->node.v8_heap_size = target_address(target, "_ZN2v88internal4Heap13SizeOfObjectsEv");
     if (!config->node.v8_heap_size)
         target_miss(target, "the size of the heap after a collection", "this Node has no symbol for it",
-                    "Use an official build of Node.");
+                    node_other_build(target));
 }
 
 /* What Node leaves in a start-up snapshot must be plain JavaScript: it ends with an error when it meets a
@@ -199,6 +209,19 @@ static void find_carried(struct target *target, struct sonde_config *config)
     }
 }
 
+/* Where V8 inlines the constructor of HandleScope (since 14), the probe does what that does. */
+static bool find_handle_scopes(struct target *target, struct sonde_config *config)
+{
+#define HANDLES "_ZN2v88internal11HandleScope"
+    config->node.handles_next = target_address(target, HANDLES "20current_next_addressEPNS0_7IsolateE");
+    config->node.handles_limit = target_address(target, HANDLES "21current_limit_addressEPNS0_7IsolateE");
+    config->node.handles_level = target_address(target, HANDLES "21current_level_addressEPNS0_7IsolateE");
+    config->node.handles_delete = target_address(target, HANDLES "16DeleteExtensionsEPNS0_7IsolateE");
+#undef HANDLES
+    return config->node.handles_next && config->node.handles_limit && config->node.handles_level &&
+           config->node.handles_delete;
+}
+
 /* The functions by which the probe runs its script; without one of them it runs none. */
 static void find_script_functions(struct target *target, struct sonde_config *config)
 {
@@ -210,6 +233,10 @@ static void find_script_functions(struct target *target, struct sonde_config *co
         NODE_SCRIPT_FUNCTIONS(A)
 #undef A
     };
+    /* Since V8 14.6 */
+    static const char FUNCTION_NEW[] = "_ZN2v88Function3NewENS_5LocalINS_7ContextEEEPFvRKNS_"
+                                       "20FunctionCallbackInfoINS_5ValueEEEENS1_INS_4DataEEE"
+                                       "iNS_19ConstructorBehaviorENS_14SideEffectTypeE";
     static const char *const GLOBALIZE[] = {
         "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEPm",
         "_ZN2v82V818GlobalizeReferenceEPNS_8internal7IsolateEPm", /* to Node 16 */
@@ -219,7 +246,17 @@ static void find_script_functions(struct target *target, struct sonde_config *co
     for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS); i++) {
         uint64_t address = target_address(target, FUNCTIONS[i].symbol);
         memcpy((char *)config + FUNCTIONS[i].at, &address, sizeof(address));
-        if (!address && !absent)
+    }
+    if (!config->node.script_function)
+        config->node.script_function = target_address(target, FUNCTION_NEW);
+    bool scopes = find_handle_scopes(target, config);
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && !absent; i++) {
+        uint64_t address;
+        memcpy(&address, (char *)config + FUNCTIONS[i].at, sizeof(address));
+        size_t at = FUNCTIONS[i].at;
+        bool of_scopes = at == offsetof(struct sonde_config, node.script_handle_scope) ||
+                         at == offsetof(struct sonde_config, node.script_handle_scope_end);
+        if (!address && !(of_scopes && scopes))
             absent = FUNCTIONS[i].symbol;
     }
     for (size_t i = 0; i < ARRAY_SIZE(GLOBALIZE) && !config->node.globalize; i++) {
@@ -237,7 +274,7 @@ static void find_script_functions(struct target *target, struct sonde_config *co
         snprintf(why, sizeof(why),
                  "this Node does not export %s: requests are distinguished by asynchronous ids alone",
                  absent);
-        target_miss(target, "request contexts", why, "Use an official build of Node.");
+        target_miss(target, "request contexts", why, node_other_build(target));
         config->context = SONDE_CONTEXT_BOUNDED;
     }
 }

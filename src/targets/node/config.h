@@ -45,21 +45,25 @@
     A(node, script_buffer, "_ZN4node6Buffer3NewEPN2v87IsolateEPcmPFvS4_PvES5_")
 
 /* The carried_ ones, by which V8 carries a value over promises, are all 0 where one of them is absent. */
-#define SONDE_FUNCTIONS_node(A)                                                    \
-    A(node, llhttp_get_method, "uint8_t or int (llhttp_t *)")                      \
-    A(node, llhttp_get_type, "uint8_t or int (llhttp_t *)")                        \
-    A(node, llhttp_get_status, "int (llhttp_t *)")                                 \
-    A(node, h2_rcbuf, "nghttp2_vec (nghttp2_rcbuf *)")                             \
-    A(node, uv_fs_work, "which tell what a submitted request is")                  \
-    A(node, uv_queue_work, "")                                                     \
-    A(node, uv_getaddrinfo_work, "")                                               \
-    A(node, uv_getnameinfo_work, "")                                               \
-    A(node, v8_heap_size, "size_t (v8::internal::Heap *)")                         \
-    A(node, globalize, "v8::api_internal::GlobalizeReference(Isolate *, ...)")     \
-    A(node, promise_has_handler, "bool (v8::Promise *)")                           \
-    A(node, carried_get, "of a v8::Context or v8::Isolate")                        \
-    A(node, carried_set, "")                                                       \
-    A(node, execution_id, "double node::AsyncHooksGetExecutionAsyncId(Isolate *)") \
+#define SONDE_FUNCTIONS_node(A)                                                                   \
+    A(node, llhttp_get_method, "uint8_t or int (llhttp_t *)")                                     \
+    A(node, llhttp_get_type, "uint8_t or int (llhttp_t *)")                                       \
+    A(node, llhttp_get_status, "int (llhttp_t *)")                                                \
+    A(node, h2_rcbuf, "nghttp2_vec (nghttp2_rcbuf *)")                                            \
+    A(node, uv_fs_work, "which tell what a submitted request is")                                 \
+    A(node, uv_queue_work, "")                                                                    \
+    A(node, uv_getaddrinfo_work, "")                                                              \
+    A(node, uv_getnameinfo_work, "")                                                              \
+    A(node, v8_heap_size, "size_t (v8::internal::Heap *)")                                        \
+    A(node, globalize, "v8::api_internal::GlobalizeReference(Isolate *, ...)")                    \
+    A(node, promise_has_handler, "bool (v8::Promise *)")                                          \
+    A(node, carried_get, "of a v8::Context or v8::Isolate")                                       \
+    A(node, carried_set, "")                                                                      \
+    A(node, execution_id, "double node::AsyncHooksGetExecutionAsyncId(Isolate *)")                \
+    A(node, handles_next, "Address ** (v8::internal::Isolate *), with which")                     \
+    A(node, handles_limit, "Address ** (v8::internal::Isolate *), the probe keeps a HandleScope") \
+    A(node, handles_level, "int * (v8::internal::Isolate *), where V8 has")                       \
+    A(node, handles_delete, "void (v8::internal::Isolate *), no constructor of it")               \
     NODE_SCRIPT_FUNCTIONS(A)
 
 #endif

@@ -79,16 +79,43 @@ struct shelter {
     uint64_t try_catch[24];
 };
 
+/* What V8's inline constructor and destructor do: the handles made in between are gone with the scope. */
+static inline void handles_enter(uint64_t *scope, void *isolate)
+{
+    scope[0] = (uintptr_t)isolate;
+    scope[1] = *FUNCTION(sonde_config.node.handles_next, uint64_t *, void *)(isolate);
+    scope[2] = *FUNCTION(sonde_config.node.handles_limit, uint64_t *, void *)(isolate);
+    ++*FUNCTION(sonde_config.node.handles_level, int *, void *)(isolate);
+}
+
+static inline void handles_leave(const uint64_t *scope)
+{
+    void *isolate = (void *)(uintptr_t)scope[0];
+    uint64_t *limit = FUNCTION(sonde_config.node.handles_limit, uint64_t *, void *)(isolate);
+    *FUNCTION(sonde_config.node.handles_next, uint64_t *, void *)(isolate) = scope[1];
+    --*FUNCTION(sonde_config.node.handles_level, int *, void *)(isolate);
+    if (*limit != scope[2]) {
+        *limit = scope[2];
+        FUNCTION(sonde_config.node.handles_delete, void, void *)(isolate);
+    }
+}
+
 static inline void shelter_enter(struct shelter *shelter, void *isolate)
 {
-    API(handle_scope, void, void *, void *)(shelter->handle_scope, isolate);
+    if (sonde_config.node.script_handle_scope && sonde_config.node.script_handle_scope_end)
+        API(handle_scope, void, void *, void *)(shelter->handle_scope, isolate);
+    else
+        handles_enter(shelter->handle_scope, isolate);
     API(try_catch, void, void *, void *)(shelter->try_catch, isolate);
 }
 
 static inline void shelter_leave(struct shelter *shelter)
 {
     API(try_catch_end, void, void *)(shelter->try_catch);
-    API(handle_scope_end, void, void *)(shelter->handle_scope);
+    if (sonde_config.node.script_handle_scope && sonde_config.node.script_handle_scope_end)
+        API(handle_scope_end, void, void *)(shelter->handle_scope);
+    else
+        handles_leave(shelter->handle_scope);
 }
 
 /* Compiles the script and calls it, in a callback scope of Node. It runs when c->function is set; what failed

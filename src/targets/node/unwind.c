@@ -1,4 +1,4 @@
-/* Walks V8's stacks from outside. How frames look (V8's frame-constants.h, from Node.js 16 to 24, x86-64):
+/* Walks V8's stacks from outside. How frames look (V8's frame-constants.h, from Node.js 16 to 26, x86-64):
  *
  *   [fp + 8]   return address          [fp + 0]   caller's fp
  *   [fp - 8]   either a context (a heap object: the frame is a JavaScript function's) or a marker: the

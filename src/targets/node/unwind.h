@@ -1,6 +1,6 @@
 /* Walks the stack of a thread that runs JavaScript in another process, from a copy of its stack and
  * registers: native frames, V8's builtins, compiled regular expressions and JavaScript, with names and source
- * positions. Nothing runs in the process and nothing in it is changed. x86-64, Node.js 16 to 24 without
+ * positions. Nothing runs in the process and nothing in it is changed. x86-64, Node.js 16 to 26 without
  * compressed pointers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TARGETS_NODE_UNWIND_H
