@@ -397,26 +397,45 @@ static void print_note(struct text *to, struct text *words, const struct prose_s
     text_done(words);
 }
 
+enum { SHARES_MAX = 32 };
+
+static void add_share(struct share *shares, size_t *count, const struct path_step *like, uint64_t took_ns)
+{
+    size_t i = 0;
+    while (i < *count && (shares[i].like->class != like->class || shares[i].like->name != like->name ||
+                          shares[i].like->service != like->service))
+        i++;
+    if (i == SHARES_MAX || !took_ns)
+        return;
+    if (i == *count)
+        shares[(*count)++] = (struct share){.like = like};
+    shares[i].took_ns += took_ns;
+}
+
+/* Of a wait for nothing that is seen, the time in which the loop's thread did other work or had no CPU: what
+ * was waited for may have come long before. */
+static uint64_t loop_busy_in(const struct path_step *step)
+{
+    uint64_t busy_ns = step->timed ? step->spent.running_ns + step->spent.runnable_ns : 0;
+    uint64_t took_ns = step->end_ns - step->start_ns;
+    return step->class == PATH_OTHER && busy_ns * 10 > took_ns ? MIN(busy_ns, took_ns) : 0;
+}
+
 /* "151 ms it waits for an answer (GET /stock of stock), ...": the largest shares. */
 static void print_path(struct text *to, const struct request *request, const struct prose_style *style,
                        unsigned width)
 {
-    enum { SHARES_MAX = 32, SHOWN = 4 };
+    enum { SHOWN = 4 };
+    static const struct path_step BUSY = {.class = PATH_LOOP};
     struct share shares[SHARES_MAX];
     size_t count = 0;
     uint64_t works_ns = 0, all_ns = request_latency_ns(request);
     struct activity_times spent = {0};
     array_foreach (&request->path_steps, step) {
+        uint64_t busy_ns = loop_busy_in(step);
         add_times(&spent, step);
-        size_t i = 0;
-        while (i < count && (shares[i].like->class != step->class || shares[i].like->name != step->name ||
-                             shares[i].like->service != step->service))
-            i++;
-        if (i == SHARES_MAX)
-            continue;
-        if (i == count)
-            shares[count++] = (struct share){.like = step};
-        shares[i].took_ns += step->end_ns - step->start_ns;
+        add_share(shares, &count, step, step->end_ns - step->start_ns - busy_ns);
+        add_share(shares, &count, &BUSY, busy_ns);
         works_ns += path_work_ns(step);
     }
     if (!count || all_ns < NS_PER_MS)

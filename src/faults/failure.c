@@ -16,6 +16,8 @@ enum { SERVER_ERROR = 500, CONNECTS_KEPT = 1024, STORM_ATTEMPTS = 3, STORM_FAILE
 
 /* What had not answered for so long when its request was answered is taken to have been given up. */
 static const uint64_t UNANSWERED_NS = 100 * NS_PER_MS;
+/* A shorter wait before a timer goes off is no time limit. */
+static const uint64_t TIME_LIMIT_NS = 50 * NS_PER_MS;
 /* Who closes its connection after so long has waited for an answer in vain. */
 static const uint64_t GIVEN_UP_NS = 500 * NS_PER_MS;
 
@@ -374,10 +376,16 @@ static void closed_without_answer(struct analysis *a, const struct process *proc
 static void answered_with_error(struct analysis *a, const struct process *process, struct request *request,
                                 const struct failed *cause)
 {
+    struct failed timed_out = {0};
     if (cause->passed_on) {
         request->failure = cause->passed_on->failure;
         fault_add_request(a, request->failure, request, request_latency_ns(request), VICTIM_UPSTREAM);
         return;
+    }
+    /* Nothing failed, but a timer ended what it waited for, whatever that was. */
+    if (!cause->words && request->answered_by_timer && request_latency_ns(request) >= TIME_LIMIT_NS) {
+        timed_out.words = intern_string(a, "a timer of the service's own went off: a time limit or a pause");
+        cause = &timed_out;
     }
     char key[1000], route[320];
     snprintf(route, sizeof(route), "%s %.256s", request->method, request->route);

@@ -241,11 +241,17 @@ void unexplained_request_done(struct analysis *a, const struct process *process,
 /* short.c: callbacks that are none of them long and take long together. */
 void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
                 uint64_t end_ns, uint64_t net_ns, bool encodes);
+/* What one has seen is the other's, too. */
+void seen_merge(struct seen *to, const struct seen *from);
 /* Adds a sample to *seen, which is made when it is NULL. */
 void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
 void short_look(struct analysis *a, struct thread *thread, const struct look *look);
 void short_request_done(struct analysis *a, struct process *process, struct request *request);
 void shorts_judge(struct analysis *a);
+
+/* fold.c: routes that are one endpoint by now are so in faults, and faults that differ in nothing else are
+ * one. */
+void faults_fold_routes(struct analysis *a);
 
 /* fault.c: stretches and waits of the same place, merged. */
 struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,

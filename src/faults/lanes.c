@@ -167,8 +167,10 @@ void lane_add_holders(struct fault *fault, const struct lane *lane, uint64_t fro
 
 /* ---- the verdict ---- */
 
+/* net_ns: of that time, what is not the machine's doing. */
 static struct fault *charge(struct analysis *a, enum finding_kind kind, const struct process *process,
-                            const char *key, struct request *request, uint64_t from_ns, uint64_t to_ns)
+                            const char *key, struct request *request, uint64_t from_ns, uint64_t to_ns,
+                            uint64_t net_ns)
 {
     struct fault *fault = fault_get(a, kind, process, key);
     if (!fault)
@@ -178,13 +180,14 @@ static struct fault *charge(struct analysis *a, enum finding_kind kind, const st
     fault->command = key;
     fault->count++;
     fault->total_ns += took_ns;
+    fault->run_queue_ns += took_ns - net_ns;
     fault->worst_ns = MAX(fault->worst_ns, took_ns);
     fault->from_ns = MIN(fault->from_ns, from_ns);
     fault->to_ns = MAX(fault->to_ns, to_ns);
-    fault_add_request(a, fault, request, took_ns, VICTIM_WAITED);
+    fault_add_request(a, fault, request, net_ns, VICTIM_WAITED);
     const struct request *up = request->caller;
     for (int i = 0; up && i < CHAIN_MAX; i++, up = up->caller)
-        fault_add_request(a, fault, up, took_ns, VICTIM_UPSTREAM);
+        fault_add_request(a, fault, up, net_ns, VICTIM_UPSTREAM);
     return fault;
 }
 
@@ -230,7 +233,7 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
     static const struct connection *busy[LANES_MAX];
     size_t count = all_busy(process, peer, step->start_ns, step->end_ns, busy);
     struct fault *fault = count ? charge(a, FINDING_connection_pool_starved, process, peer, request,
-                                         step->start_ns, step->end_ns)
+                                         step->start_ns, step->end_ns, step->end_ns - step->start_ns)
                                 : NULL;
     if (!fault)
         return;
@@ -242,21 +245,43 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
 }
 
 /* The workers that this thread gives tasks of requests to, when none of them was free; only: the one that has
- * the message already. */
+ * the message already. A worker may have several channels (its own, one of its pool's, one for its output):
+ * it is at work when one of them is. */
 static size_t all_at_work(const struct process *process, int64_t tid, int64_t only, uint64_t from_ns,
                           uint64_t to_ns, const struct channel **ret_list)
 {
-    size_t count = 0;
+    size_t count = 0, busy = 0;
     array_foreach (&process->channels, place) {
         const struct channel *c = *place;
         if (c->from_tid != tid || !c->lane || !c->lane->owned || (only && c->to_tid != only))
             continue;
-        if (work_share(c, from_ns, to_ns) < BUSY_SHARE)
-            return 0;
-        if (count < LANES_MAX)
-            ret_list[count++] = c;
+        size_t i = 0;
+        while (i < count && (!c->to_tid || ret_list[i]->to_tid != c->to_tid))
+            i++;
+        if (i == LANES_MAX)
+            break;
+        bool known_busy = i < count && work_share(ret_list[i], from_ns, to_ns) >= BUSY_SHARE;
+        if (i == count)
+            count++;
+        if (known_busy)
+            continue;
+        ret_list[i] = c;
+        busy += work_share(c, from_ns, to_ns) >= BUSY_SHARE;
     }
-    return count;
+    return busy == count ? count : 0;
+}
+
+/* Of [from, to), what the threads behind the channels did not lose to the machine, on average. */
+static uint64_t worked_ns(const struct process *process, const struct channel *const *list, size_t count,
+                          uint64_t from_ns, uint64_t to_ns)
+{
+    uint64_t sum_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *thread = map_get(&process->threads, (uint64_t)list[i]->to_tid);
+        sum_ns += thread ? activity_net_ns((const struct thread *)(uintptr_t)*thread, from_ns, to_ns)
+                         : to_ns - from_ns;
+    }
+    return sum_ns / count;
 }
 
 static void waited_for_worker(struct analysis *a, const struct process *process, struct request *request,
@@ -264,13 +289,17 @@ static void waited_for_worker(struct analysis *a, const struct process *process,
 {
     static const struct channel *busy[LANES_MAX];
     size_t count = all_at_work(process, request->tid, only, step->start_ns, step->end_ns, busy);
-    struct fault *fault =
-        count ? charge(a, FINDING_worker_pool_starved, process, "", request, step->start_ns, step->end_ns)
-              : NULL;
-    if (!fault)
+    if (!count)
         return;
     step->class = PATH_FREE;
     step->name = intern_string(a, "worker thread");
+    /* Workers that had no CPU are busy for longer than their tasks are: their stretches tell of that
+     * (fault.c). */
+    uint64_t net_ns = worked_ns(process, busy, count, step->start_ns, step->end_ns);
+    struct fault *fault =
+        charge(a, FINDING_worker_pool_starved, process, "", request, step->start_ns, step->end_ns, net_ns);
+    if (!fault)
+        return;
     fault->lanes = MAX(fault->lanes, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
         lane_add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
@@ -309,7 +338,7 @@ static void answered_from_pool(struct analysis *a, const struct process *process
         return;
     size_t count = all_busy(process, c->peer_name, step->start_ns, asked_ns, busy);
     struct fault *fault = count ? charge(a, FINDING_connection_pool_starved, process, c->peer_name, request,
-                                         step->start_ns, asked_ns)
+                                         step->start_ns, asked_ns, asked_ns - step->start_ns)
                                 : NULL;
     if (!fault)
         return;

@@ -40,6 +40,12 @@ void seen_add(struct analysis *a, struct seen **seen, const struct look *look)
     see(*seen, look);
 }
 
+void seen_merge(struct seen *to, const struct seen *from)
+{
+    for (size_t i = 0; i < SEEN_PLACES && from->places[i].count; i++)
+        see(to, &from->places[i]);
+}
+
 /* A sample is evaluated some time after it was taken: then the turn that it fell into has mostly been read.
  */
 void short_look(struct analysis *a, struct thread *thread, const struct look *look)

@@ -19,7 +19,7 @@ static bool is_timer(const struct request *request, const struct path_step *next
 }
 
 static void add(struct analysis *a, const struct process *process, struct request *request,
-                const struct path_step *step, uint64_t took_ns)
+                const struct path_step *step, uint64_t took_ns, bool by_timer)
 {
     char key[320];
     snprintf(key, sizeof(key), "%s %.256s", request->method, request->route);
@@ -35,6 +35,7 @@ static void add(struct analysis *a, const struct process *process, struct reques
         fault->command = lanes_busy_peer(process, step->start_ns, step->end_ns, &fault->lanes);
     }
     fault->queued_commands += request->ambiguous > 0;
+    fault->failed += by_timer;
     fault->from_ns = MIN(fault->from_ns, step->start_ns);
     fault->to_ns = MAX(fault->to_ns, step->end_ns);
     fault_add_request(a, fault, request, took_ns, VICTIM_WAITED);
@@ -56,6 +57,7 @@ void unexplained_request_done(struct analysis *a, const struct process *process,
         /* What the loop was busy with, other findings tell. */
         uint64_t own_ns = loop_busy_ns(process, request->tid, step->start_ns, step->end_ns);
         if (own_ns * 2 < took_ns && took_ns - own_ns >= WAIT_MIN_NS)
-            add(a, process, request, step, took_ns - own_ns);
+            add(a, process, request, step, took_ns - own_ns,
+                request->answered_by_timer && i + 2 >= request->path_steps.count);
     }
 }

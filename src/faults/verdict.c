@@ -181,6 +181,8 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
             "Use the asynchronous form of the call: no other request can be served in the meantime."};
     const struct look *place = &fault->place;
     unsigned cause = MIN(place->cause, SONDE_stall_cause_waiting);
+    if (place->variants && cause == SONDE_stall_cause_native)
+        cause = SONDE_stall_cause_javascript; /* it does several things, of which that was seen in one */
     const char *source = say_source(f, place);
     const char *called = say_called(fault);
     f->title = finding_say(f, "%s blocked the event loop of %s %s", SUBJECT[cause], fault->service,

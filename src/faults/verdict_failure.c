@@ -42,14 +42,16 @@ enum finding_severity verdict_failure_severity(const struct fault *fault)
 /* The requests of "GET /x" in all. */
 static uint64_t requests_of(const struct analysis *a, const struct fault *fault)
 {
+    uint64_t count = 0;
     array_foreach (&a->endpoints, place) {
         const struct endpoint *e = &place->endpoint;
+        const char *route = route_folded(a, e->service, e->method, e->route);
         size_t length = strlen(e->method);
         if (e->service == fault->service && strncmp(fault->route, e->method, length) == 0 &&
-            fault->route[length] == ' ' && strcmp(fault->route + length + 1, e->route) == 0)
-            return e->count;
+            fault->route[length] == ' ' && strcmp(fault->route + length + 1, route) == 0)
+            count += e->count;
     }
-    return fault->count;
+    return count ? count : fault->count;
 }
 
 const char *grpc_status_words(uint8_t grpc)

@@ -23,7 +23,7 @@ const struct holder *holder_of_most(const struct fault *fault, double *ret_share
 void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     bool workers = fault->kind == FINDING_worker_pool_starved;
-    struct duration worst, all, held;
+    struct duration worst, all, held, queue;
     double share;
     const struct holder *most = holder_of_most(fault, &share);
     const struct process *peer = process_serving(a, fault->command);
@@ -39,12 +39,19 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
     const char *who = most->route ? most->route
                       : workers   ? "tasks whose requests are not known"
                                   : "others whose requests are not known";
+    const char *machine =
+        fault->run_queue_ns * 10 > fault->total_ns
+            ? finding_say(f,
+                          " For %s of that time the workers themselves waited for a CPU, which is due to the "
+                          "machine's load and is not counted as lost here.",
+                          say_ns(&queue, fault->run_queue_ns))
+            : "";
     f->detail = finding_say(
         f,
         "Nothing else was seen that they could have waited for, and %s busy all that time: %.0f %% of "
-        "it with %s, up to %s at a time. %s",
+        "it with %s, up to %s at a time. %s%s",
         fault->lanes == 1 ? "it was" : "all of them were", share * 100, who, say_ns(&held, most->worst_ns),
-        workers ? "A worker does one task at a time." : "Each serves one request at a time.");
+        workers ? "A worker does one task at a time." : "Each serves one request at a time.", machine);
     verdict_place(f, fault, workers ? "js" : "http");
     if (!workers)
         finding_add_text(f, "peer", peer ? peer->service : fault->command);
@@ -52,6 +59,8 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
+    if (workers)
+        finding_add_count(f, "run_queue_ns", fault->run_queue_ns);
     finding_add_text(f, "held_by", who);
     finding_add_real(f, "held_share", share);
     finding_add_count(f, "held_worst_ns", most->worst_ns);
@@ -75,12 +84,21 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
     const char *ambiguous = fault->queued_commands
                                 ? " What other requests and these started at once could not be distinguished."
                                 : "";
+    const char *timer =
+        fault->failed == fault->count
+            ? " A timer of the program ended it: a pause, a time limit, or that of a "
+              "request for which these waited."
+        : fault->failed ? finding_say(f,
+                                      " %llu of them were ended by a timer of the program: a pause, a time "
+                                      "limit, or that of a request for which these waited.",
+                                      (unsigned long long)fault->failed)
+                        : "";
     f->detail = finding_say(
         f,
         "The event loop had little to do and none of their operations was in progress: a lock or a "
         "queue of the program's own, an event of another request, a timer of a library, or "
-        "something that sonde does not trace.%s%s",
-        busy, ambiguous);
+        "something that sonde does not trace.%s%s%s",
+        timer, busy, ambiguous);
     verdict_place(f, fault, NULL);
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);

@@ -221,15 +221,19 @@ static void join_variants(struct analysis *a)
     array_foreach (&a->fault_list, place) {
         struct fault *part = *place;
         if (part->kind != FINDING_event_loop_blocked || part->absorbed || part->warming || part->seen ||
-            !part->apart || !part->apart[0] || part->place.cause == SONDE_stall_cause_gc ||
-            !part->place.script)
+            !part->apart || !part->place.script)
+            continue;
+        bool collects = part->place.cause == SONDE_stall_cause_gc;
+        if (!collects && !part->apart[0])
             continue;
         array_foreach (&a->fault_list, other) {
             struct fault *whole = *other;
             if (whole == part || whole->kind != part->kind || whole->absorbed || whole->warming ||
                 whole->seen || whole->service != part->service || whole->route != part->route ||
                 whole->place.function != part->place.function || whole->place.script != part->place.script ||
-                !whole->apart || whole->apart[0] || !whole->place.variants)
+                !whole->apart ||
+                (collects ? whole->place.cause == SONDE_stall_cause_gc || whole->net_ns < part->net_ns
+                          : whole->apart[0] || !whole->place.variants))
                 continue;
             struct look kept = whole->place;
             fault_absorb(a, whole, part);
@@ -266,6 +270,7 @@ int verdicts_report(struct analysis *a, struct report *report)
 {
     name_peers(a);
     failures_judge(a);
+    faults_fold_routes(a);
     shorts_judge(a);
     join_unseen(a);
     join_variants(a);

@@ -86,6 +86,7 @@
          EVIDENCE("waits_count", "how often requests waited for one")                                        \
          EVIDENCE("waited_ns", "their waiting time in total")                                                \
          EVIDENCE("worst_ns", "the longest wait")                                                            \
+         EVIDENCE("run_queue_ns", "of it, while the workers had no CPU (not this fault's doing)")               \
          EVIDENCE("held_by", "whose tasks held them most of that time")                                      \
          EVIDENCE("held_share", "their share of it, 0 to 1")                                                 \
          EVIDENCE("held_worst_ns", "the longest task")                                                       \

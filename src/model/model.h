@@ -401,6 +401,7 @@ struct analysis {
     ARRAY(struct endpoint)
     endpoint_list;                 /* for the caller, sorted; their sketches are endpoints' or folded's */
     ARRAY(struct endpoint) folded; /* several endpoints that are one (routes.c) */
+    struct map folds;              /* hash of service, method and route -> the route that it is part of */
     ARRAY(const struct request *) kept;
     struct keeper slowest;
     uint64_t next_serial;
@@ -492,6 +493,9 @@ void keeper_done(struct analysis *a, struct keeper *keeper);
 
 /* routes.c: endpoints of endpoint_list that differ in somebody's value become one. */
 void routes_fold(struct analysis *a);
+/* Of an endpoint, the route that it became one with by the last analysis_endpoints(), or its own. */
+const char *route_folded(const struct analysis *a, const char *service, const char *method,
+                         const char *route);
 void routes_forget(struct analysis *a);
 
 /* connection.c */

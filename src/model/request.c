@@ -45,7 +45,8 @@ const char *method_name(uint8_t method)
  * AA135. */
 static bool is_identifier(const char *segment, size_t length)
 {
-    size_t digits = 0, hex = 0, dashes = 0, letters = 0, small = 0;
+    enum { RANDOM_CHANGES = 4 }; /* from letters to digits and back: no word has so many */
+    size_t digits = 0, hex = 0, dashes = 0, letters = 0, small = 0, underscores = 0, changes = 0;
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)segment[i];
         digits += isdigit(c) != 0;
@@ -53,6 +54,9 @@ static bool is_identifier(const char *segment, size_t length)
         letters += isalpha(c) != 0;
         small += islower(c) != 0;
         dashes += c == '-';
+        underscores += c == '_';
+        changes += i && isalnum(c) && isalnum((unsigned char)segment[i - 1]) &&
+                   !isdigit(c) != !isdigit((unsigned char)segment[i - 1]);
     }
     if (!digits)
         return false;
@@ -61,6 +65,8 @@ static bool is_identifier(const char *segment, size_t length)
     if (digits >= 2 && letters && !small && digits + letters + dashes == length && length >= 4)
         return true; /* versions and names of things have small letters */
     if (length >= 7 && digits >= 2 && hex == length)
+        return true;
+    if (length >= 8 && changes >= RANDOM_CHANGES && digits + letters + dashes + underscores == length)
         return true;
     return (length >= 16 && hex + dashes == length) || (length >= 20 && digits + letters + dashes == length);
 }

@@ -59,6 +59,61 @@ static void errors_of_the_own_code(void **state)
     feed_done(&feed);
 }
 
+/* Names in a path are somebody's, not the program's: their errors are one endpoint's. */
+static void errors_of_names_are_one(void **state)
+{
+    enum { NAMES = 25 };
+    struct feed feed;
+    char path[32];
+    start(&feed);
+    for (unsigned i = 0; i < NAMES; i++) {
+        uint64_t at = MS(100 * (i + 1));
+        snprintf(path, sizeof(path), "/user/n%c%c", 'a' + i % 5, 'a' + i / 5);
+        begin(&feed, API, CLIENT, path, at);
+        answer_with(&feed, API, CLIENT, i % 2 ? 500 : 200, at + US(50));
+        end_turn(&feed, API, CLIENT, at - US(50), at + US(100));
+    }
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 1);
+    const struct finding *f = feed_finding(&feed, FINDING_server_errors);
+    assert_non_null(f);
+    assert_string_equal(text_of(f, "endpoint"), "GET /user/:id");
+    assert_int_equal(count_of(f, "errors_count"), NAMES / 2);
+    assert_int_equal(count_of(f, "requests_count"), NAMES);
+    assert_int_equal(f->affected_count, NAMES / 2);
+    array_foreach (&f->affected, affected)
+        assert_string_equal(affected->route, "/user/:id");
+    feed_done(&feed);
+}
+
+/* What it waited for is not seen, but a timer of the service's own ended that. */
+static void a_time_limit_of_its_own(void **state)
+{
+    for (int timer = 0; timer < 2; timer++) {
+        struct feed feed;
+        start(&feed);
+        for (unsigned i = 0; i < 4; i++) {
+            uint64_t at = MS(1000 * (i + 1));
+            begin(&feed, API, CLIENT, "/a", at);
+            end_turn(&feed, API, CLIENT, at - US(50), at + US(100));
+            answer_with(&feed, API, CLIENT, 504, at + MS(300));
+            FEED(&feed, node_callback, API, API, at + MS(300) + US(50), US(90), .async_id = 9);
+            FEED(&feed, uv_phase, API, API, at + MS(300) + US(60), US(110), .phase = timer ? 0 : 4);
+        }
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_server_errors);
+        assert_non_null(f);
+        assert_int_equal(count_of(f, "errors_count"), 4);
+        assert_string_equal(text_of(f, "first_cause"),
+                            timer ? "a timer of the service's own went off: a time limit or a pause"
+                                  : "own code");
+        f = feed_finding(&feed, FINDING_unexplained_wait);
+        assert_non_null(f);
+        assert_true((strstr(f->detail, "timer of the program") != NULL) == (timer != 0));
+        feed_done(&feed);
+    }
+}
+
 /* The other service's error is passed on: one cause, told of where it is, with both services' requests. */
 static void errors_that_are_passed_on_are_the_other_services(void **state)
 {
@@ -279,6 +334,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_of_the_own_code),
+        cmocka_unit_test(errors_of_names_are_one),
+        cmocka_unit_test(a_time_limit_of_its_own),
         cmocka_unit_test(errors_that_are_passed_on_are_the_other_services),
         cmocka_unit_test(clients_that_give_up),
         cmocka_unit_test(retries_are_counted),

@@ -227,6 +227,29 @@ static void collections_are_a_cause_of_their_own(void **state)
     feed_done(&feed);
 }
 
+/* One of several stalls of a function was a collection: what it does the rest of the time is the cause. */
+static void a_collection_among_others_is_no_cause(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 1; i <= 5; i++) {
+        turn_begins(&feed, "/slow", MS(1000 * i));
+        for (uint64_t k = 1; k <= 3; k++)
+            look(&feed, MS(1000 * i), MS(1000 * i + 25 * k), i == 3 ? GC : JAVASCRIPT, "render", 12, "",
+                 "handler (/srv/app.js:12:9)");
+        if (i == 3)
+            FEED(&feed, v8_gc, API, API, MS(1000 * i + 90), MS(80), .type = 4);
+        turn_ends(&feed, MS(1000 * i), MS(1000 * i + 100));
+    }
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 1);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_string_equal(finding_get_evidence(f, "cause")->text, "javascript");
+    assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 5);
+    assert_int_equal(finding_get_evidence(f, "gc_ns")->count, MS(80));
+    feed_done(&feed);
+}
+
 /* A program that ends itself does so inside a callback: that is no stall. */
 static void ending_is_no_stall(void **state)
 {
@@ -398,6 +421,7 @@ int main(void)
         cmocka_unit_test(lock_of_a_starved_thread),
         cmocka_unit_test(warming_up_is_no_fault),
         cmocka_unit_test(collections_are_a_cause_of_their_own),
+        cmocka_unit_test(a_collection_among_others_is_no_cause),
         cmocka_unit_test(ending_is_no_stall),
         cmocka_unit_test(stuck_without_a_last_word),
         cmocka_unit_test(starved_at_the_end),

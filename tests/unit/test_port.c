@@ -187,12 +187,87 @@ static void answers_of_two_threads_in_one_turn(void **state)
     two_answers_in_one_turn(true);
 }
 
+static void begin_in(struct feed *feed, int32_t fd, uint32_t context, const char *path, uint64_t at)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, API, API, at, 0, .fd = fd, .generation = 1, .method = 1, .context = context);
+}
+
+static void post_in(struct feed *feed, uint32_t context, uint64_t from, uint64_t target, uint64_t at)
+{
+    FEED(feed, port_post, API, API, at, 0, .from = from, .target = target, .context = context);
+}
+
+static void read_ends(struct feed *feed, int32_t fd, uint64_t start, uint64_t end)
+{
+    FEED(feed, node_callback, API, API, end - US(1), end - start - US(2), .async_id = 900 + (uint64_t)fd);
+    FEED(feed, stream_io, API, API, end, end - start, .fd = fd, .generation = 1, .events = 1);
+}
+
+/* The worker takes its task at start and has done it 98 ms later; starved: it had no CPU for 95 ms. The
+ * request is answered, and the pool gives it the next one's task. */
+static void task(struct feed *feed, int32_t fd, bool starved, uint32_t next, uint64_t start)
+{
+    uint64_t done = start + MS(98);
+    receive(feed, WORKER, THEIRS, start);
+    if (starved)
+        FEED(feed, sched_switch, 1, 1, start + MS(96), MS(95), .pid = API, .tid = WORKER,
+             .runnable_ns = MS(95), .reason = SONDE_off_reason_preempted);
+    post(feed, WORKER, THEIRS, OURS, done);
+    end_turn(feed, WORKER, THEIRS, start, done + US(10));
+    receive(feed, API, OURS, done + US(50));
+    FEED(feed, http_response, API, API, done + US(60), 0, .fd = fd, .generation = 1, .status = 200,
+         .header_bytes = 100, .content_length = 0);
+    FEED(feed, stream_write, API, API, done + US(60), 0, .fd = fd, .generation = 1, .bytes = 100,
+         .result = 100);
+    if (next)
+        post_in(feed, next, OURS, THEIRS, done + US(70));
+    end_turn(feed, API, OURS, done + US(40), done + US(90));
+}
+
+/* A pool of one worker. That has a second channel, as for its output, which requests have used, too. */
+static void one_worker_with_two_channels(void **state)
+{
+    static const uint64_t OTHER = 0x3068, OTHERS_END = 0x4068;
+    for (int starved = 0; starved < 2; starved++) {
+        struct feed feed;
+        feed_init(&feed);
+        feed_process(&feed, API, 1, "api", US(1));
+        for (uint32_t i = 0; i < 4; i++) {
+            uint64_t at = MS(1000 * (i + 1));
+            begin_in(&feed, 30, 5 + 10 * i, "/first", at);
+            post_in(&feed, 5 + 10 * i, OTHER, OTHERS_END, at + US(50));
+            post_in(&feed, 5 + 10 * i, OURS, THEIRS, at + US(100));
+            read_ends(&feed, 30, at - US(10), at + US(200));
+            receive(&feed, WORKER, OTHERS_END, at + US(300));
+            post(&feed, WORKER, OTHERS_END, OTHER, at + US(310));
+            end_turn(&feed, WORKER, OTHERS_END, at + US(300), at + US(320));
+            receive(&feed, API, OTHER, at + US(400));
+            end_turn(&feed, API, OTHER, at + US(400), at + US(410));
+            begin_in(&feed, 31, 6 + 10 * i, "/second", at + MS(1));
+            read_ends(&feed, 31, at + MS(1) - US(10), at + MS(1) + US(200));
+            task(&feed, 30, starved, 6 + 10 * i, at + MS(2));
+            task(&feed, 31, starved, 0, at + MS(101));
+        }
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_worker_pool_starved);
+        assert_non_null(f);
+        assert_int_equal(finding_get_evidence(f, "lanes_count")->count, 1);
+        assert_in_range(finding_get_evidence(f, "waited_ns")->count, MS(4 * 95), MS(4 * 105));
+        assert_in_range(finding_get_evidence(f, "run_queue_ns")->count, starved ? MS(4 * 90) : 0,
+                        starved ? MS(4 * 96) : 0);
+        assert_int_equal(f->severity, starved ? SEVERITY_INFO : SEVERITY_WARNING);
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_waits_for_a_threads_answer),
         cmocka_unit_test(a_message_taken_in_the_turn_of_another),
         cmocka_unit_test(answers_of_two_threads_in_one_turn),
+        cmocka_unit_test(one_worker_with_two_channels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,11 @@ static void routes_fold_identifiers(void **state)
         {"/session/V1StGXR8Z5jdHi6BmyT9x", "/session/:id"},
         {"/internationalisation-of-things", "/internationalisation-of-things"},
         {"/2024-report", "/2024-report"},
+        {"/user/m5umv3qa0ja", "/user/:id"},
+        {"/paste/x7_k2-p9QQ4r", "/paste/:id"},
+        {"/oauth2callback", "/oauth2callback"},
+        {"/h264to265", "/h264to265"},
+        {"/s3/base64utf8", "/s3/base64utf8"},
     };
     struct feed feed;
     feed_init(&feed);
@@ -27,6 +32,26 @@ static void routes_fold_identifiers(void **state)
     memset(deep, '/', sizeof(deep) - 1);
     deep[sizeof(deep) - 1] = '\0';
     assert_true(strlen(route_of(feed.analysis, deep)) < 256);
+    feed_done(&feed);
+}
+
+/* What might be a name of the program's is somebody's beside identifiers that tell by themselves. */
+static void tokens_beside_identifiers(void **state)
+{
+    static const char *const PATHS[] = {"/add/1001", "/add/1002",       "/add/1003",     "/add/1004",
+                                        "/add/1005", "/add/rpzkevc8tn", "/add/settings", "/job/rpzkevc8tn"};
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, 10, 1, "api", US(1));
+    for (size_t i = 0; i < ARRAY_SIZE(PATHS); i++)
+        feed_request(&feed, 10, 5, PATHS[i], MS(10 * (i + 1)), MS(10 * (i + 1)) + US(100));
+    feed_finish(&feed);
+    size_t count, ids = 0;
+    const struct endpoint *list = analysis_endpoints(feed.analysis, &count);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++)
+        ids += strcmp(list[i].route, "/add/:id") == 0 ? list[i].count : 0;
+    assert_int_equal(ids, 6);
     feed_done(&feed);
 }
 
@@ -122,8 +147,11 @@ static void spans_are_limited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(routes_fold_identifiers), cmocka_unit_test(keeps_the_slowest),
-        cmocka_unit_test(only_what_is_asked_for),  cmocka_unit_test(endpoints_have_their_figures),
+        cmocka_unit_test(routes_fold_identifiers),
+        cmocka_unit_test(tokens_beside_identifiers),
+        cmocka_unit_test(keeps_the_slowest),
+        cmocka_unit_test(only_what_is_asked_for),
+        cmocka_unit_test(endpoints_have_their_figures),
         cmocka_unit_test(spans_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -367,6 +367,8 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
 static void read_response(struct turn *t, uint64_t serial, const struct context *c)
 {
     struct request *request = request_open(t->a, serial);
+    if (request)
+        request->answered_by_timer = t->phase == SONDE_uv_phase_timers;
     if (request && t->io) {
         request->answered_fd = t->io->fd + 1;
         request->answered_generation = t->io->generation;
@@ -629,7 +631,7 @@ static void charge(struct analysis *a, struct thread *thread, const struct turn 
 
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase)
 {
-    struct turn turn = {.a = a, .thread = thread, .port_turn = root};
+    struct turn turn = {.a = a, .thread = thread, .port_turn = root, .phase = phase};
     struct context context = UNDECIDED;
     uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
     bool main_script =

@@ -19,6 +19,7 @@ struct turn {
     uint32_t culprit_span; /* of the longest callback, in the culprit's tree */
     const char *callback;  /* type of the longest callback */
     uint32_t sync_count;
+    uint8_t phase;           /* of the loop */
     uint64_t write_wrap;     /* the newest write that was asked for and is not done at once */
     uint64_t newest_id;      /* of the ids created in it */
     uint64_t client_trigger; /* of the newest HTTP client request: what it was asked for in */
