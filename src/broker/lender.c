@@ -9,6 +9,7 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -37,6 +38,7 @@ struct scope {
     bool all, closed;
     ARRAY(struct proc *) processes;
     ARRAY(struct domain) domains;
+    char *cgroup; /* part of a path: all that are in such a group; NULL: none */
     struct marks *marks;
     struct proc *last; /* that was asked about, and is allowed: the next question is about it, too */
 };
@@ -76,6 +78,15 @@ static bool in_domain(const struct scope *scope, const struct proc *proc)
     return false;
 }
 
+/* As the sampler chooses them: where one of its control groups has this in its path. */
+static bool in_cgroup(const struct scope *scope, const struct proc *proc)
+{
+    enum { CGROUP_MAX = 1 << 16 };
+    _cleanup_(freep) char *text = NULL;
+    return scope->cgroup && proc_read(proc, "cgroup", CGROUP_MAX, &text, NULL) == 0 &&
+           strstr(text, scope->cgroup);
+}
+
 /* Is it one of them, or was it started by one, directly or not? */
 static bool descends(const struct scope *scope, const struct proc *proc)
 {
@@ -93,6 +104,14 @@ static bool descends(const struct scope *scope, const struct proc *proc)
     return false;
 }
 
+static int allow_cgroup(struct scope *scope, const char *name, size_t length)
+{
+    if (scope->closed || scope->cgroup || length < 2 || memchr(name, 0, length) != name + length - 1)
+        return -EPERM;
+    scope->cgroup = strdup(name);
+    return scope->cgroup ? 0 : -ENOMEM;
+}
+
 /* The process, borrowed; NULL: it is none of the caller's business, or gone. */
 static const struct proc *find(struct scope *scope, pid_t pid)
 {
@@ -101,7 +120,7 @@ static const struct proc *find(struct scope *scope, pid_t pid)
         return scope->last;
     if (proc_open(pid, &proc) < 0)
         return NULL;
-    if (!scope->all && !in_domain(scope, proc) && !descends(scope, proc)) {
+    if (!scope->all && !in_cgroup(scope, proc) && !in_domain(scope, proc) && !descends(scope, proc)) {
         proc_unref(proc);
         return NULL;
     }
@@ -178,7 +197,9 @@ static void run_lender(void *marks, int socket)
         if (n < 0 && n != -EPROTO)
             return;
         int r = -EPERM;
-        if (n >= 0 && asked.verb == BROKER_GRANT)
+        if (n > 0 && asked.verb == BROKER_GRANT)
+            r = allow_cgroup(&scope, name, (size_t)n);
+        else if (n == 0 && asked.verb == BROKER_GRANT)
             r = allow(&scope, asked.target);
         else if (n >= 0 && asked.verb == BROKER_QUESTION)
             r = answer(&scope, &asked, name, (size_t)n);
@@ -277,6 +298,11 @@ int lender_start(const char *const *marks, struct problem *problem)
 int lender_allow(pid_t pid)
 {
     return exchange((struct broker_head){.verb = BROKER_GRANT, .target = pid}, NULL);
+}
+
+int lender_allow_cgroup(const char *cgroup)
+{
+    return exchange((struct broker_head){.verb = BROKER_GRANT}, cgroup);
 }
 
 void lender_begin(void)

@@ -4,8 +4,9 @@
  * It lends descriptors: the text of maps and the like, the files that a process maps, others that everybody
  * may read or that are code (broker_code_file()), and memory for reading. Of which processes, it is told
  * before the other gives its rights up: of those, of what they and their children start, and of everything
- * that the same users run in the same user namespaces; or of all. Memory is lent of those that were named
- * with what they start, and of others only if they run a runtime whose names are kept there (marks.h). */
+ * that the same users run in the same user namespaces; of those of a control group; or of all. Memory is lent
+ * of those that were named with what they start, and of others only if they run a runtime whose names are
+ * kept there (marks.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BROKER_LENDER_H
 #define BROKER_LENDER_H
@@ -21,6 +22,9 @@ int lender_start(const char *const *marks, struct problem *problem);
 
 /* Adds a process, or all (0). -EPERM once lender_begin() was called. */
 int lender_allow(pid_t pid);
+
+/* Adds all that are, when they are asked about, in a control group whose path contains this text. */
+int lender_allow_cgroup(const char *cgroup);
 
 /* From now on handles of processes (base/proc.h), files of processes (base/process_file.h) and their memory
  * (symbol/memory.h) are the lender's, but for what everybody may read; it takes no more processes. For one

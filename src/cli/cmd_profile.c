@@ -471,6 +471,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                        .store = o.store,
                                        .pids = o.sampler.pids,
                                        .pid_count = o.sampler.pid_count,
+                                       .cgroup = o.sampler.cgroup,
                                        .connects = o.push || o.metrics};
     if ((r = confine_sampler_begin(&confined, &problem)) < 0)
         return cli_fail(EXIT_FAILED, &problem);

@@ -290,7 +290,7 @@ static uid_t sampling_user(const struct confine_sampler *c)
 
 static int lend(const struct confine_sampler *c, struct problem *problem)
 {
-    int r = c->pid_count || c->child ? 0 : lender_allow(0);
+    int r = c->cgroup ? lender_allow_cgroup(c->cgroup) : c->pid_count || c->child ? 0 : lender_allow(0);
     for (size_t i = 0; i < c->pid_count && r >= 0; i++) {
         r = lender_allow(c->pids[i]);
         r = r == -ESRCH ? 0 : r; /* the sampler says so */

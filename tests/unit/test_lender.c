@@ -244,6 +244,35 @@ static int get_memory_of_what_was_named(void)
     return 0;
 }
 
+/* Of the group in which this process is, and its targets are, and of another one. */
+static int get_what_is_in_a_group(void)
+{
+    char *groups = NULL, *path;
+    CHECK(file_read("/proc/self/cgroup", 1 << 16, &groups, NULL) == 0);
+    path = strrchr(groups, ':') + 1;
+    path[strcspn(path, "\n")] = '\0';
+    CHECK(lender_start(marks, NULL) == 0);
+    CHECK(lender_allow_cgroup(path) == 0);
+    CHECK(lender_allow_cgroup(path) == -EPERM);
+    lender_begin();
+    CHECK(lender_allow_cgroup("/") == -EPERM);
+    CHECK(reads_secret(target));
+    CHECK(open_of(other, "maps", NULL) >= 0);
+    free(groups);
+    return 0;
+}
+
+static int get_nothing_of_another_group(void)
+{
+    CHECK(lender_start(marks, NULL) == 0);
+    CHECK(lender_allow_cgroup("/there-is-no-such-group") == 0);
+    lender_begin();
+    CHECK(!reads_secret(target));
+    CHECK(proc_ask(&(struct proc){.pid = target}, PROC_TEXT, "maps", 0, 0) < 0);
+    CHECK(open_of(target, NULL, "/etc/passwd") < 0);
+    return 0;
+}
+
 static int get_nothing_else(void)
 {
     static const char *const TEXTS[] = {"mem",  "../1/maps", "maps/../mem", "task/1/mem",
@@ -365,6 +394,12 @@ static void of_memory_only_that_of_runtimes_unless_it_was_named(void **state)
     run(get_memory_of_what_was_named);
 }
 
+static void of_a_control_group(void **state)
+{
+    run(get_what_is_in_a_group);
+    run(get_nothing_of_another_group);
+}
+
 static void a_process_that_executes_another_program(void **state)
 {
     run(read_the_next_program);
@@ -384,6 +419,7 @@ int main(void)
         cmocka_unit_test(and_nothing_else),
         cmocka_unit_test(of_files_only_code_and_what_is_public),
         cmocka_unit_test(of_memory_only_that_of_runtimes_unless_it_was_named),
+        cmocka_unit_test(of_a_control_group),
         cmocka_unit_test(a_process_that_executes_another_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
