@@ -198,7 +198,7 @@ struct request {
         answered_generation; /* in a turn that read that connection; answered_fd: 1 + its descriptor, 0 */
     int32_t answered_fd;
     bool answered_by_timer; /* the response was written while timers ran */
-    uint64_t ready_ns; /* when the first thing that it waits for was done; 0 not yet */
+    uint64_t ready_ns;      /* when the first thing that it waits for was done; 0 not yet */
 };
 
 enum { REQUEST_SPANS_MAX = 2000 };
