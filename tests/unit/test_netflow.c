@@ -194,6 +194,28 @@ static void a_client_that_was_not_recorded(void **state)
     netflow_free(first);
 }
 
+/* As long as nothing was seen of a client, few of its commands are kept; once it is known, all of them are.
+ */
+static void commands_of_a_client_that_may_be_unrecorded(void **state)
+{
+    enum { COMMANDS = 12, KEPT = 3 };
+    for (int absent = 0; absent < 2; absent++) {
+        begin(&story);
+        for (uint32_t i = 0; i < COMMANDS; i++)
+            publish(&story, MS(10 + i), i + 1, 100 + i, true);
+        story.absent[CLIENT] = absent;
+        story.absent[B] = true;
+        struct netflow *n;
+        assert_int_equal(netflow_new(message, &story, NULL, NULL, &n), 0);
+        n->unknown_max = KEPT;
+        read_into(n, &story, false);
+        assert_int_equal(n->reasons[FLOW_TOO_MANY], absent ? COMMANDS - KEPT : 0);
+        assert_int_equal(n->unknown_count, 0);
+        assert_int_equal(n->open_count, 0);
+        netflow_free(n);
+    }
+}
+
 /* Two commands in one write, answered by one read. */
 static void a_pipeline(void **state)
 {
@@ -303,6 +325,7 @@ int main(void)
         cmocka_unit_test(joins_again_after_a_loss),
         cmocka_unit_test(a_node_that_was_not_recorded),
         cmocka_unit_test(a_client_that_was_not_recorded),
+        cmocka_unit_test(commands_of_a_client_that_may_be_unrecorded),
         cmocka_unit_test(a_pipeline),
         cmocka_unit_test(a_message_at_the_beginning_of_a_long_command),
         cmocka_unit_test(a_blocked_command),

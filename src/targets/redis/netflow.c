@@ -118,14 +118,7 @@ static struct flow *flow_new(struct netflow *n, struct flow_process *process, co
         flow->open++;
     if (!flow_both(client->end))
         return flow;
-    if (!number)
-        flow->reason = FLOW_UNNUMBERED;
-    else if (queue_count(&client->end->flows) >= FLOW_QUEUED_MAX)
-        flow->reason = FLOW_TOO_MANY;
-    else if (queue_add(&client->end->flows, flow) < 0)
-        n->failed = true;
-    else
-        flow->open++;
+    flow_waits_for_call(n, flow);
     return flow;
 }
 
@@ -619,6 +612,7 @@ int netflow_new(netflow_message_fn message, void *context, const uint64_t *machi
     n->context = context;
     n->machines = machines;
     n->before = before;
+    n->unknown_max = FLOW_QUEUED_MAX;
     *ret_netflow = n;
     return 0;
 }

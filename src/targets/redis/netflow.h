@@ -109,7 +109,9 @@ struct netflow {
     struct map row_of;
     struct flow *open;             /* all that are under way */
     struct flow_arrival *arrivals; /* all that there are */
-    uint64_t open_count;
+    uint64_t open_count, unknown_count;
+    uint64_t unknown_max; /* that wait for an end that nothing was seen of yet, in a first pass: the oldest
+                           * are given up, since most clients are recorded at once or not at all */
     uint64_t flows, reasons[FLOW_REASONS], calls_unmatched;
     uint64_t copies[FLOW_REASONS];         /* of writes, at replicas that are recorded */
     uint64_t messages, messages_unmatched; /* on the bus, between nodes that are both recorded */

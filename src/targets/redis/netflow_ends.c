@@ -195,6 +195,32 @@ static void answered(const struct netflow *n, struct flow_end *end, int64_t star
     }
 }
 
+static bool give_up_oldest(struct netflow *n, struct flow_end *end)
+{
+    if (!queue_count(&end->flows))
+        return false;
+    struct flow *oldest = queue_at(&end->flows, 0);
+    queue_pop(&end->flows);
+    flow_part(n, oldest, FLOW_TOO_MANY);
+    return true;
+}
+
+void flow_waits_for_call(struct netflow *n, struct flow *flow)
+{
+    struct flow_end *end = flow->end;
+    flow->unknown = !flow_other(end)->process;
+    n->unknown_count += flow->unknown;
+    if (!flow->number)
+        flow->reason = FLOW_UNNUMBERED;
+    else if (queue_count(&end->flows) >= FLOW_QUEUED_MAX ||
+             (flow->unknown && n->unknown_count > n->unknown_max && !give_up_oldest(n, end)))
+        flow->reason = FLOW_TOO_MANY;
+    else if (queue_add(&end->flows, flow) < 0)
+        n->failed = true;
+    else
+        flow->open++;
+}
+
 int flow_readable_event(struct netflow *n, struct flow_process *process, const struct event *e)
 {
     struct flow_end *end = flow_end_of(process, I(e, stream_io_fd));

@@ -123,6 +123,7 @@ struct flow {
     unsigned open;           /* parts that are under way */
     uint8_t reason;
     bool threaded, resent, redirected;
+    bool unknown;    /* it waits for a client's end that nothing was seen of when it was executed */
     bool read_known; /* at[FLOW_READ] is certain, also when records were lost */
     bool unblocked;  /* that the client goes on was recorded */
     uint32_t turn;   /* of its node's loop, when it ended */
@@ -241,6 +242,9 @@ struct flow_process *flow_process_get(struct netflow *netflow, const struct even
 
 /* The connection behind a descriptor, or NULL. */
 struct flow_end *flow_end_of(const struct flow_process *process, int64_t fd);
+
+/* A command that was executed waits until it is known when its client sent it. */
+void flow_waits_for_call(struct netflow *netflow, struct flow *flow);
 
 /* net:connection, tcp:retransmit; uv:write and uv:io of a client. */
 void flow_connection_event(struct netflow *netflow, struct flow_process *process, const struct event *event);

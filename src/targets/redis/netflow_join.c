@@ -318,6 +318,7 @@ static void flow_over(struct netflow *n, struct flow *flow)
     if (flow->next)
         flow->next->before = flow->before;
     n->open_count--;
+    n->unknown_count -= flow->unknown;
     free(flow);
 }
 
