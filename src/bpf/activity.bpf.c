@@ -21,6 +21,7 @@
 #include "bpf/sockets.h"
 #include "bpf/threads.h"
 #include "bpf/wake.h"
+#include "bpf/wakers.h"
 #include "event/kernel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -439,7 +440,11 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
         return;
     }
     s->off_fd = -1; /* where brief times are summed, the call is read for the others only, when they end */
-    s->off_call = brief_ns ? SONDE_SYSCALL_NONE : (u16)call_of(task, &s->off_fd);
+    s->off_call = SONDE_SYSCALL_NONE;
+    if (!brief_ns)
+        s->off_call = (u16)call_of(task, &s->off_fd);
+    else if (may_be_lock(s, task_state))
+        lock_begins(task, s, now);
     s->sched_attached = sched_attached;
     s->off_ns = now;
 }
@@ -453,10 +458,13 @@ static __always_inline void tell_wait(struct task_struct *task, struct thread_st
     if (s->off_call == SONDE_SYSCALL_NONE && end != END_UNSEEN &&
         s->reason != SONDE_off_reason_new) /* it is still in the call */
         s->off_call = (u16)call_of(task, &s->off_fd);
+    if (brief_ns && end == END_SEEN)
+        look_for_locks(s, between(s->off_ns, now) - runnable);
     RECORD(sched_switch, sched, not_ahead(now), between(s->off_ns, now), .runnable_ns = runnable,
            .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
            .fd = s->off_fd, .call = s->off_call, .processor = (u16)bpf_get_smp_processor_id(),
-           .reason = s->reason, .woken_by = s->woken_by, .unfinished = end == END_NEVER);
+           .reason = s->reason, .woken_by = end == END_NEVER ? s->woken_by : woken_by(s, now - runnable),
+           .unfinished = end == END_NEVER);
 }
 
 static __always_inline void sum_wait(struct thread_state *s, u64 runnable, u64 now)
@@ -475,10 +483,11 @@ static __always_inline void sum_wait(struct thread_state *s, u64 runnable, u64 n
 static __always_inline void come_back(struct task_struct *task, struct thread_state *s, u64 now, enum end end)
 {
     if (!s->off_ns) {
-        if (!s->seen_running)
+        if (!(s->known & THREAD_SEEN_RUNNING))
             tell_running(s, not_ahead(now));
         return;
     }
+    lock_ends(task, s);
     if (WANTED(sched) && s->sched_attached == sched_attached) {
         u64 runnable = runnable_ns(task, s, now);
         if (between(s->off_ns, now) < brief_ns && s->reason != SONDE_off_reason_stopped &&

@@ -26,13 +26,18 @@ struct thread_state {
     u32 waker_pid, waker_tid;
     u64 brief_since_ns, brief_off_ns, brief_runnable_ns; /* of those */
     u8 reason, woken_by;
-    u8 seen_running;    /* sonde knows that it was */
+    u8 known;           /* of the thread: bits */
     u8 filters;         /* of system calls that it had when it left its CPU last: the count's low bits */
     u16 call, off_call; /* which it is in, and was in when it left its CPU */
     s32 fd, off_fd;     /* of those calls */
     u32 calls_attached; /* when it entered the call */
     u64 enter_ns;       /* of the system call that it is in; 0: in none */
     u32 pid, tid;       /* as sonde's namespace has them */
+};
+
+enum {
+    THREAD_SEEN_RUNNING = 1, /* sonde knows that it ran */
+    THREAD_SERVES = 2,       /* it is its process's first one, or waits for descriptors: others wait for it */
 };
 
 enum { THREAD_SLOTS = 1024, SLOT_CLAIMED = 1 };
@@ -86,8 +91,12 @@ static __always_inline u8 filters_of(struct task_struct *task)
 
 static __always_inline void begin_thread(struct thread_state *s, struct task_struct *task, u32 pid, u32 tid)
 {
-    *s = (struct thread_state){
-        .pid = pid, .tid = tid, .fd = -1, .call = SONDE_SYSCALL_NONE, .filters = filters_of(task)};
+    *s = (struct thread_state){.pid = pid,
+                               .tid = tid,
+                               .fd = -1,
+                               .call = SONDE_SYSCALL_NONE,
+                               .filters = filters_of(task),
+                               .known = pid == tid ? THREAD_SERVES : 0};
 }
 
 /* Traces one more thread. Only where memory may be had; returns 0 when there is none. */

@@ -59,7 +59,7 @@ static __always_inline _Bool tell_state(struct thread_state *s, u64 now, _Bool f
 static __always_inline void tell_running(struct thread_state *s, u64 now)
 {
     if (tell_state(s, now, 0))
-        s->seen_running = 1;
+        s->known |= THREAD_SEEN_RUNNING;
 }
 
 /* A thread leaves its CPU with other system call filters than it had: sonde need not ask each program again

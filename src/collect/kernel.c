@@ -17,9 +17,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bpf/missed.h"
+#include "collect/kernel_calls.h"
 #include "collect/kernel_order.h"
-
-#include <asm/unistd.h>
+#include "collect/kernel_wakers.h"
 
 #define MISSED_GAP_NS (5 * NS_PER_S)
 
@@ -47,6 +47,10 @@ struct kernel_side {
     uint64_t ring_bytes; /* of each */
     unsigned fullest;    /* that one of them was, in parts of 256 */
     struct kernel_order order;
+    struct kernel_wakers wakers;
+    bool follows_wakers;   /* though no family needs them */
+    uint64_t *runs_before; /* of the scheduler's programs, by CPU, at runs_looked_ns */
+    uint64_t runs_looked_ns;
     uint64_t events[SONDE_FAMILY_COUNT];
     uint64_t unread;                 /* records that no memory was there for */
     uint64_t missed, missed_next_ns; /* runs that the kernel left out, and when it is asked again */
@@ -114,88 +118,6 @@ static enum sonde_family family_of(uint32_t event)
     }
 }
 
-/* ---- the table of calls ---- */
-
-static const uint16_t RECEIVES[] = {__NR_read, __NR_readv, __NR_recvfrom, __NR_recvmsg};
-static const uint16_t SENDS[] = {__NR_write, __NR_writev, __NR_sendto, __NR_sendmsg, __NR_sendfile};
-static const uint16_t ACCEPTS[] = {__NR_accept, __NR_accept4};
-static const uint16_t ABOUT_FD[] = {__NR_sendmmsg,
-                                    __NR_recvmmsg,
-                                    __NR_close,
-                                    __NR_fstat,
-                                    __NR_lseek,
-                                    __NR_ioctl,
-                                    __NR_pread64,
-                                    __NR_pwrite64,
-                                    __NR_preadv,
-                                    __NR_pwritev,
-                                    __NR_preadv2,
-                                    __NR_pwritev2,
-                                    __NR_dup,
-                                    __NR_dup2,
-                                    __NR_dup3,
-                                    __NR_connect,
-                                    __NR_shutdown,
-                                    __NR_bind,
-                                    __NR_listen,
-                                    __NR_getsockname,
-                                    __NR_getpeername,
-                                    __NR_setsockopt,
-                                    __NR_getsockopt,
-                                    __NR_fcntl,
-                                    __NR_flock,
-                                    __NR_fsync,
-                                    __NR_fdatasync,
-                                    __NR_ftruncate,
-                                    __NR_fallocate,
-                                    __NR_getdents,
-                                    __NR_getdents64,
-                                    __NR_fchdir,
-                                    __NR_fchmod,
-                                    __NR_fchown,
-                                    __NR_fstatfs,
-                                    __NR_fadvise64,
-                                    __NR_readahead,
-                                    __NR_sync_file_range,
-                                    __NR_syncfs,
-                                    __NR_epoll_wait,
-                                    __NR_epoll_pwait,
-                                    __NR_epoll_pwait2,
-                                    __NR_epoll_ctl,
-                                    __NR_splice,
-                                    __NR_tee,
-                                    __NR_vmsplice,
-                                    __NR_copy_file_range,
-                                    __NR_fsetxattr,
-                                    __NR_fgetxattr,
-                                    __NR_flistxattr,
-                                    __NR_fremovexattr,
-                                    __NR_signalfd4,
-                                    __NR_timerfd_settime,
-                                    __NR_timerfd_gettime,
-                                    __NR_inotify_add_watch,
-                                    __NR_inotify_rm_watch,
-                                    __NR_io_uring_enter,
-                                    __NR_io_uring_register};
-static const uint16_t WAKES[] = {__NR_futex, __NR_kill,       __NR_tkill, __NR_tgkill,
-                                 __NR_exit,  __NR_exit_group, __NR_clone};
-
-static void set_kinds(uint8_t kinds[static SONDE_SYSCALLS], const uint16_t *calls, size_t count, uint8_t kind)
-{
-    for (size_t i = 0; i < count; i++)
-        kinds[calls[i]] |= kind;
-}
-
-static void fill_call_kinds(uint8_t kinds[static SONDE_SYSCALLS])
-{
-    set_kinds(kinds, RECEIVES, ARRAY_SIZE(RECEIVES), SONDE_CALL_FD | SONDE_CALL_RECEIVE);
-    set_kinds(kinds, SENDS, ARRAY_SIZE(SENDS), SONDE_CALL_FD | SONDE_CALL_SEND);
-    set_kinds(kinds, ACCEPTS, ARRAY_SIZE(ACCEPTS), SONDE_CALL_FD | SONDE_CALL_ACCEPT);
-    set_kinds(kinds, ABOUT_FD, ARRAY_SIZE(ABOUT_FD), SONDE_CALL_FD);
-    set_kinds(kinds, WAKES, ARRAY_SIZE(WAKES), SONDE_CALL_WAKES);
-    kinds[__NR_mmap] = SONDE_CALL_FD_5;
-}
-
 /* ---- loading ---- */
 
 static uint32_t own_namespace(void)
@@ -217,15 +139,16 @@ struct part {
     struct bpf_program *program;
     struct bpf_link **link;
     uint32_t families;
-    bool fits; /* this kernel */
+    bool fits;   /* this kernel */
+    bool wakers; /* who ends waits: for sched alone, only while that is of interest */
 };
 
 static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
                        struct part parts[static PARTS])
 {
-#define PART(name, families, fits)                                      \
-    {                                                                   \
-        bpf->progs.name, &bpf->links.name, (uint32_t)(families), (fits) \
+#define PART(name, families, fits, ...)                                              \
+    {                                                                                \
+        bpf->progs.name, &bpf->links.name, (uint32_t)(families), (fits), __VA_ARGS__ \
     }
     const struct part all[PARTS] = {
         PART(on_enter, SYS | TCP, true),
@@ -234,8 +157,8 @@ static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
         PART(on_switch, SCHED, variant->with_state),
         PART(on_switch_without_state, SCHED, !variant->with_state),
         PART(on_wakeup, SCHED, !variant->queues),
-        PART(on_waking, SCHED | WAKEUP, variant->counted),
-        PART(on_waking_uncounted, SCHED | WAKEUP, !variant->counted),
+        PART(on_waking, SCHED | WAKEUP, variant->counted, .wakers = true),
+        PART(on_waking_uncounted, SCHED | WAKEUP, !variant->counted, .wakers = true),
         PART(on_tcp_state, CONNECT, true),
         PART(on_retransmit, CONNECT, true),
         PART(on_issue, BLOCK, true),
@@ -263,7 +186,7 @@ static int load(uint32_t families, const struct variant *variant, uint32_t rings
     struct activity_bpf *bpf = activity_bpf__open();
     if (!bpf)
         return -errno;
-    fill_call_kinds((uint8_t *)bpf->rodata->call_kinds);
+    kernel_call_kinds((uint8_t *)bpf->rodata->call_kinds);
     bpf->rodata->pid_namespace = own_namespace();
     bpf->rodata->counts_queues = variant->queues;
     bpf->rodata->clocks_agree = clock_is_tsc();
@@ -312,8 +235,16 @@ static void begin_anew(struct kernel_side *kernel, uint32_t families)
 {
     if (families & (SYS | TCP) && !is_attached(kernel, SYS | TCP))
         kernel->bpf->bss->calls_attached++;
-    if (families & SCHED && !is_attached(kernel, SCHED))
+    if (families & SCHED && !is_attached(kernel, SCHED)) {
         kernel->bpf->bss->sched_attached++;
+        memset((void *)kernel->bpf->bss->lock_since_ns, 0, sizeof(kernel->bpf->bss->lock_since_ns));
+    }
+}
+
+static bool is_wanted(const struct kernel_side *kernel, const struct part *part, uint32_t families)
+{
+    bool always = families & (SYS | WAKEUP); /* each wait has its record */
+    return part->fits && part->families & families && (!part->wakers || always || kernel->follows_wakers);
 }
 
 /* 0, or why a program cannot be attached. */
@@ -325,7 +256,9 @@ static int attach(struct kernel_side *kernel, uint32_t families)
     kernel->bpf->bss->families = families;
     kernel->bpf->bss->brief_ns = families & (SYS | WAKEUP) ? 0 : SONDE_BRIEF_NS;
     for (size_t i = 0; i < PARTS; i++) {
-        bool wanted = parts[i].fits && parts[i].families & families;
+        bool wanted = is_wanted(kernel, &parts[i], families);
+        if (parts[i].wakers && parts[i].fits && !wanted)
+            kernel->bpf->bss->wakers_since_ns = 0;
         if (!wanted) {
             bpf_link__destroy(*parts[i].link);
             *parts[i].link = NULL;
@@ -334,6 +267,8 @@ static int attach(struct kernel_side *kernel, uint32_t families)
             if (!link)
                 return -errno;
             *parts[i].link = link;
+            if (parts[i].wakers)
+                kernel->bpf->bss->wakers_since_ns = clock_monotonic_ns();
         }
     }
     return 0;
@@ -425,6 +360,7 @@ int kernel_new(uint32_t families, struct kernel_side **ret_kernel, struct proble
     if (r < 0)
         return r;
     libbpf_print_fn_t printer = libbpf_set_print(NULL);
+    kernel->follows_wakers = true;
     r = load_any(families, kernel);
     struct problem no_rings = {0};
     if (r >= 0)
@@ -453,6 +389,7 @@ void kernel_free(struct kernel_side *kernel)
         if (kernel->rings[i].map >= 0)
             close(kernel->rings[i].map);
     free(kernel->rings);
+    free(kernel->runs_before);
     kernel_order_done(&kernel->order);
     array_done(&kernel->filtered);
     activity_bpf__destroy(kernel->bpf);
@@ -605,9 +542,61 @@ static unsigned take_fullness(struct kernel_side *kernel)
     return fullness;
 }
 
+/* What the programs ran and took, by CPU; NULL when that cannot be had. */
+static struct sonde_kernel_runs *read_runs(const struct kernel_side *kernel, int *ret_processors)
+{
+    const uint32_t all = 0;
+    int processors = *ret_processors = libbpf_num_possible_cpus();
+    struct sonde_kernel_runs *runs = processors > 0 ? calloc((size_t)processors, sizeof(*runs)) : NULL;
+    if (!runs || bpf_map_lookup_elem(bpf_map__fd(kernel->bpf->maps.runs), &all, runs) == 0)
+        return runs;
+    free(runs);
+    return NULL;
+}
+
+/* How often the scheduler's programs have run since the last time, on the CPU where they ran most. */
+static uint64_t take_most_runs(struct kernel_side *kernel)
+{
+    int processors;
+    uint64_t most = 0;
+    _cleanup_(freep) struct sonde_kernel_runs *runs = read_runs(kernel, &processors);
+    if (runs && !kernel->runs_before)
+        kernel->runs_before = calloc((size_t)processors, sizeof(*kernel->runs_before));
+    for (int i = 0; runs && kernel->runs_before && i < processors; i++) {
+        uint64_t count = runs[i].of[SONDE_FAMILY_sched].count;
+        most = MAX(most, count - kernel->runs_before[i]);
+        kernel->runs_before[i] = count;
+    }
+    return most;
+}
+
+/* Who ends waits is found out while it is of interest. What cannot be attached is not tried at once again. */
+static void follow_wakers(struct kernel_side *kernel, uint64_t now_ns)
+{
+    enum { LOOK_NS = NS_PER_S / 2 };
+    struct activity_bpf__bss *shared = kernel->bpf->bss;
+    if (!is_attached(kernel, SCHED))
+        return;
+    if (now_ns - kernel->runs_looked_ns >= LOOK_NS) {
+        uint64_t runs = take_most_runs(kernel), passed_ns = now_ns - kernel->runs_looked_ns;
+        if (kernel->runs_looked_ns)
+            kernel_wakers_cost(&kernel->wakers, runs, passed_ns, kernel->follows_wakers);
+        kernel->runs_looked_ns = now_ns;
+    }
+    bool ended = shared->wakers_wanted && __atomic_exchange_n(&shared->wakers_wanted, 0, __ATOMIC_RELAXED);
+    bool follow =
+        kernel_wakers_look(&kernel->wakers, (const volatile uint64_t *)shared->lock_since_ns, ended, now_ns);
+    if (follow == kernel->follows_wakers)
+        return;
+    kernel->follows_wakers = follow;
+    (void)attach(kernel, shared->families);
+}
+
 unsigned kernel_drain(struct kernel_side *kernel, struct ctf_stream *stream, bool final)
 {
     uint64_t drained_ns = clock_monotonic_ns();
+    if (!final)
+        follow_wakers(kernel, drained_ns);
     (void)ring_buffer__consume(kernel->reader);
     uint64_t until_ns = final ? UINT64_MAX : kernel_order_watermark(&kernel->order, drained_ns);
     kernel_order_begin(&kernel->order);
@@ -685,16 +674,14 @@ void kernel_cost(const struct kernel_side *kernel, struct kernel_cost *ret_cost)
                                .ring_bytes = kernel->ring_bytes,
                                .fullest = kernel->fullest};
     memcpy(cost.events, kernel->events, sizeof(cost.events));
-    int processors = libbpf_num_possible_cpus();
-    const uint32_t all = 0;
-    struct sonde_kernel_runs *parts = processors > 0 ? calloc((size_t)processors, sizeof(*parts)) : NULL;
-    if (parts && bpf_map_lookup_elem(bpf_map__fd(kernel->bpf->maps.runs), &all, parts) == 0)
-        for (uint32_t i = 0; i < SONDE_FAMILY_COUNT; i++)
-            for (int k = 0; k < processors; k++) {
-                cost.runs[i] += parts[k].of[i].count;
-                cost.run_ns[i] +=
-                    parts[k].of[i].timed_ns * SONDE_TIMED_RUNS + parts[k].of[i].count * AROUND_RUN_NS;
-            }
+    int processors;
+    struct sonde_kernel_runs *parts = read_runs(kernel, &processors);
+    for (uint32_t i = 0; parts && i < SONDE_FAMILY_COUNT; i++)
+        for (int k = 0; k < processors; k++) {
+            cost.runs[i] += parts[k].of[i].count;
+            cost.run_ns[i] +=
+                parts[k].of[i].timed_ns * SONDE_TIMED_RUNS + parts[k].of[i].count * AROUND_RUN_NS;
+        }
     free(parts);
     *ret_cost = cost;
 }

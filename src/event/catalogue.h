@@ -357,17 +357,18 @@ enum sonde_meaning {
     F(e, u16, call, syscall, "which call")                                               \
     F(e, u8, outcome, call_outcome, "how it ended")
 
-#define SONDE_FIELDS_sched_switch(F, e)                                                            \
-    F(e, u64, runnable_ns, ns, "of that time, runnable but waiting for a CPU")                     \
-    F(e, u32, waker_pid, none, "the process that woke it, 0 for none; \"unknown\": what ran then") \
-    F(e, u32, waker_tid, none, "the thread that woke it, 0 for none; \"unknown\": what ran then")  \
-    F(e, u32, pid, none, "the process")                                                            \
-    F(e, u32, tid, none, "the thread")                                                             \
-    F(e, i32, fd, fd, "the descriptor of the system call it was in, -1 for none")                  \
-    F(e, u16, call, syscall, "the system call it was in")                                          \
-    F(e, u16, processor, none, "where it goes on")                                                 \
-    F(e, u8, reason, off_reason, "why it left the CPU")                                            \
-    F(e, u8, woken_by, woken_by, "who made it runnable")                                           \
+#define SONDE_FIELDS_sched_switch(F, e)                                                                  \
+    F(e, u64, runnable_ns, ns, "of that time, runnable but waiting for a CPU")                           \
+    F(e, u32, waker_pid, none, "the process that woke it, 0 for none; \"unknown\": what ran then, or 0") \
+    F(e, u32, waker_tid, none, "the thread that woke it, 0 for none; \"unknown\": what ran then, or 0")  \
+    F(e, u32, pid, none, "the process")                                                                  \
+    F(e, u32, tid, none, "the thread")                                                                   \
+    F(e, i32, fd, fd, "the descriptor of the system call it was in, -1 for none")                        \
+    F(e, u16, call, syscall, "the system call it was in")                                                \
+    F(e, u16, processor, none, "where it goes on")                                                       \
+    F(e, u8, reason, off_reason, "why it left the CPU")                                                  \
+    F(e, u8, woken_by, woken_by,                                                                         \
+      "who made it runnable; \"unknown\" also where threads are woken very often")                       \
     F(e, u8, unfinished, none, "1 when the recording ended before it came back")
 
 #define SONDE_FIELDS_sched_brief(F, e)                                                          \

@@ -50,7 +50,12 @@ enum sonde_call_kind {
     SONDE_CALL_ACCEPT = 8,  /* its result is a new connection */
     SONDE_CALL_FD_5 = 16,   /* its fifth argument is a descriptor (mmap) */
     SONDE_CALL_WAKES = 32,  /* it wakes other threads (futex, kill, exit) */
+    SONDE_CALL_POLLS = 64,  /* it waits for several descriptors */
 };
+
+/* A wait for a lock is of interest if it is no shorter (bpf/wakers.h). V8's waits for its own threads at the
+ * end of a garbage collection are, unless the machine has too few CPUs. */
+enum { SONDE_LOCK_NS = 4000000, SONDE_LOCK_PLACES = 64 };
 
 /* Of a CPU, by family: how often its programs ran, and how long those runs took whose number is a multiple of
  * SONDE_TIMED_RUNS. */

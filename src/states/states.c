@@ -68,7 +68,8 @@ static int set_waker(struct states *s, const struct event *e, int64_t tid, uint6
     uint64_t by = v[FIELD_sched_switch_woken_by].u;
     const char *waker = by == SONDE_woken_by_thread ? number : event_label(SONDE_MEANING_woken_by, by);
     snprintf(number, sizeof(number), "%" PRIu64, v[FIELD_sched_switch_waker_tid].u);
-    if (tid <= 0 || !waker || by == SONDE_woken_by_nobody)
+    bool unasked = by == SONDE_woken_by_unknown && !v[FIELD_sched_switch_waker_tid].u;
+    if (tid <= 0 || !waker || by == SONDE_woken_by_nobody || unasked)
         return 0;
     int r = state_thread_at(&s->places, e->trace, tid, &t);
     if (r >= 0)

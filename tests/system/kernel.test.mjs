@@ -205,6 +205,63 @@ test('brief waits are summed', { skip: missing || (!has('taskset') && 'taskset i
     assert.ok(misplaced.length <= all.length / 20, JSON.stringify(misplaced));
 });
 
+// The main thread waits 40 times for 30 ms, in which a worker, whose number it says, works. Two others wake each other all the time,
+// tens of thousands of times a second if they have a CPU.
+const LOCKED = `
+const { Worker, isMainThread, parentPort, workerData: shared } = require('worker_threads'), fs = require('fs');
+if (isMainThread) {
+    const word = new Int32Array(new SharedArrayBuffer(4)), turns = new Int32Array(new SharedArrayBuffer(4));
+    for (const me of [0, 1]) new Worker('const { me, turns } = require("worker_threads").workerData; for (;;) { Atomics.wait(turns, 0, 1 - me); Atomics.store(turns, 0, 1 - me); Atomics.notify(turns, 0); }', { eval: true, workerData: { me, turns } });
+    new Worker(__filename, { workerData: word }).on('message', (tid) => {
+        console.log('worker ' + tid);
+        let left = 40;
+        const turn = () => {
+            Atomics.store(word, 0, 1);
+            Atomics.notify(word, 0);
+            Atomics.wait(word, 0, 1);
+            left-- ? setTimeout(turn, 1) : process.exit();
+        };
+        turn();
+    });
+} else {
+    parentPort.postMessage(Number(fs.readlinkSync('/proc/thread-self').split('/').pop()));
+    for (;;) {
+        Atomics.wait(shared, 0, 0);
+        for (const until = Date.now() + 30; Date.now() < until; );
+        Atomics.store(shared, 0, 0);
+        Atomics.notify(shared, 0);
+    }
+}`;
+
+test('who ends a wait for a lock is known', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), script = path.join(base, 'locked.js');
+    fs.writeFileSync(script, LOCKED);
+    const run = start(t, SONDE, ['record', '-o', folder, '--kernel=sched', '--', process.execPath, script], { stdio: ['ignore', 'pipe', 'pipe'] });
+    assert.equal((await run.ended).status, 0, run.describe());
+    const worker = Number(/^worker (\d+)$/m.exec(run.stdout)[1]), main = manifestOf(folder).processes[0].pid;
+    const waits = events(folder, '--name', 'sched:switch').filter((e) => e.tid === main && e.call === 'futex' && e.reason === 'blocked' && e.duration >= 25e6);
+    const known = waits.filter((e) => e.woken_by === 'thread');
+    // Of the first ones, until sonde has seen that there are some, it is not; nor where sonde looked into the thread meanwhile.
+    assert.ok(known.length > 0 && known.every((e) => e.waker_pid === main), JSON.stringify(waits));
+    assert.ok(known.filter((e) => e.waker_tid === worker).length >= known.length / 2, JSON.stringify(known));
+});
+
+const IDLE = "let left = 60; const next = () => { if (left--) require('fs').stat('/', () => setTimeout(next, 2)); }; next();";
+
+test('what is not known of who ended a wait is said', { skip: missing }, async (t) => {
+    const base = temporary(t);
+    const waits = (families) => {
+        const folder = path.join(base, families);
+        const { status, stderr } = spawnSync(SONDE, ['record', '-o', folder, `--kernel=${families}`, '--', process.execPath, '-e', IDLE], { encoding: 'utf8' });
+        assert.equal(status, 0, stderr);
+        return events(folder, '--name', 'sched:switch').filter((e) => e.reason === 'blocked' && !e.unfinished);
+    };
+    const usual = waits('sched'), all = waits('sched,wakeup');
+    // Whether the program's start was held up by a lock for long depends on the machine; the other answer must not be "nobody".
+    assert.ok(usual.length > 60 && usual.filter((e) => e.woken_by === 'nobody').length <= usual.length / 20, JSON.stringify(usual));
+    assert.ok(all.filter((e) => e.woken_by === 'thread' || e.woken_by === 'interrupt').length >= all.length / 2, JSON.stringify(all));
+});
+
 // sonde's table of threads has 1024 places.
 test('more threads than there are places for them', { skip: missing }, async (t) => {
     const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');

@@ -201,6 +201,16 @@ static void commands_and_spans(void **state)
     v[FIELD_sched_brief_tid].u = 7;
     v[FIELD_sched_brief_since_ns].u = 100;
     assert_int_equal(pass.event(pass.self, &e), 0);
+    memset(v, 0, sizeof(v)); /* a wait of which nobody looked who ended it */
+    e.class = &off;
+    e.id = off.id;
+    e.time_ns = 9990;
+    v[0].u = 60;
+    v[FIELD_sched_switch_tid].u = 7;
+    v[FIELD_sched_switch_runnable_ns].u = 20;
+    v[FIELD_sched_switch_reason].u = 1;
+    v[FIELD_sched_switch_woken_by].u = SONDE_woken_by_unknown;
+    assert_int_equal(pass.event(pass.self, &e), 0);
     assert_int_equal(history_close(emit.states, 10000, NULL), 0);
     assert_int_equal(history_find_path(emit.states, "Redis/7/Connections/41/Command", &quark), 0);
     static const struct {
@@ -228,6 +238,8 @@ static void commands_and_spans(void **state)
     assert_string_equal(at.value.string, "9");
     assert_int_equal(at.start_ns, 8000);
     assert_int_equal(at.end_ns, 9000);
+    assert_int_equal(history_query(emit.states, quark, 9980, &at, NULL), 0);
+    assert_int_equal(at.value.type, HISTORY_NULL);
     states_free(s);
     history_free(emit.states);
     unlink(file);
