@@ -108,6 +108,19 @@ static bool is_noise(const struct line *line, uint64_t total_ns)
            line->took_ns * 200 < total_ns && line->took_ns < NS_PER_MS && !line->span->detail;
 }
 
+/* Nor is one more short wait in the same system call, as of a thread that helps with a collection. */
+static bool is_repeated(const line_array *lines, const struct line *line)
+{
+    if (line->span->kind != VSPAN_syscall || line->parent || line->open)
+        return false;
+    array_foreach (lines, other)
+        if (other->span->kind == VSPAN_syscall && other->request == line->request &&
+            other->span->name == line->span->name && other->span->fd == line->span->fd &&
+            (other->took_ns > line->took_ns || (other->took_ns == line->took_ns && other < line)))
+            return true;
+    return false;
+}
+
 /* Marks at most limit lines as shown: the longest, and what they stand under. */
 static void choose(line_array *lines, unsigned limit)
 {
@@ -117,7 +130,7 @@ static void choose(line_array *lines, unsigned limit)
     struct line **order = calloc(lines->count + 1, sizeof(*order));
     size_t count = 0;
     for (size_t i = 0; order && i < lines->count; i++)
-        if (!limit || !is_noise(&lines->at[i], total_ns))
+        if (!limit || !(is_noise(&lines->at[i], total_ns) || is_repeated(lines, &lines->at[i])))
             order[count++] = &lines->at[i];
     if (!order || !limit || count <= limit) {
         for (size_t i = 0; i < count; i++)

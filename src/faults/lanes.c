@@ -284,6 +284,20 @@ static uint64_t worked_ns(const struct process *process, const struct channel *c
     return sum_ns / count;
 }
 
+/* Most of them were at their first task in [from, to), for which they had to be started. */
+static bool are_starting(const struct channel *const *list, size_t count, uint64_t from_ns, uint64_t to_ns)
+{
+    size_t starting = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct lane *lane = list[i]->lane;
+        const struct lane_use *first = lane->count && lane->count <= LANE_USES ? &lane->uses[0] : NULL;
+        uint64_t start_ns = first ? MAX(first->start_ns, from_ns) : 0;
+        uint64_t end_ns = first ? MIN(first->end_ns, to_ns) : 0;
+        starting += end_ns > start_ns && (end_ns - start_ns) * 2 > to_ns - from_ns;
+    }
+    return starting * 2 > count;
+}
+
 static void waited_for_worker(struct analysis *a, const struct process *process, struct request *request,
                               struct path_step *step, int64_t only)
 {
@@ -300,6 +314,7 @@ static void waited_for_worker(struct analysis *a, const struct process *process,
         charge(a, FINDING_worker_pool_starved, process, "", request, step->start_ns, step->end_ns, net_ns);
     if (!fault)
         return;
+    fault->later |= !are_starting(busy, count, step->start_ns, step->end_ns);
     fault->lanes = MAX(fault->lanes, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
         lane_add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);

@@ -46,6 +46,8 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
                           "machine's load and is not counted as lost here.",
                           say_ns(&queue, fault->run_queue_ns))
             : "";
+    if (workers && !fault->later)
+        machine = finding_say(f, "%s It was their first task, for which they were started.", machine);
     f->detail = finding_say(
         f,
         "Nothing else was seen that they could have waited for, and %s busy all that time: %.0f %% of "

@@ -54,6 +54,8 @@ static enum finding_severity of_pool(const struct analysis *a, const struct faul
 
 static enum finding_severity of_wait(const struct analysis *a, const struct fault *fault)
 {
+    if (fault->kind == FINDING_worker_pool_starved && !fault->later) /* workers had to be started */
+        return SEVERITY_INFO;
     bool long_enough = fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS;
     return verdict_by_cost(fault, long_enough ? SLOW_COST_NS : UINT64_MAX);
 }

@@ -225,6 +225,28 @@ static void task(struct feed *feed, int32_t fd, bool starved, uint32_t next, uin
     end_turn(feed, API, OURS, done + US(40), done + US(90));
 }
 
+/* Its first task is the one in which it is started. */
+static void a_worker_that_is_started(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    for (uint32_t i = 0; i < 3; i++) {
+        begin_in(&feed, 30 + (int32_t)i, 5 + i, "/work", MS(1000 + i));
+        if (!i)
+            post_in(&feed, 5, OURS, THEIRS, MS(1000) + US(100));
+        read_ends(&feed, 30 + (int32_t)i, MS(1000 + i) - US(10), MS(1000 + i) + US(200));
+    }
+    task(&feed, 30, false, 6, MS(1050));
+    task(&feed, 31, false, 0, MS(1150));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_worker_pool_starved);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_INFO);
+    assert_non_null(strstr(f->detail, "first task"));
+    feed_done(&feed);
+}
+
 /* A pool of one worker. That has a second channel, as for its output, which requests have used, too. */
 static void one_worker_with_two_channels(void **state)
 {
@@ -268,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_message_taken_in_the_turn_of_another),
         cmocka_unit_test(answers_of_two_threads_in_one_turn),
         cmocka_unit_test(one_worker_with_two_channels),
+        cmocka_unit_test(a_worker_that_is_started),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,37 @@ static void leaves_out_the_shortest(void **state)
     feed_done(&feed);
 }
 
+/* Many waits in one system call are one line of a short list: the longest. */
+static void waits_in_one_call_are_one_line(void **state)
+{
+    enum { FUTEX = 202 };
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    FEED_TEXT(&feed, "/collects");
+    FEED(&feed, http_request, API, API, MS(1), 0, .fd = 30, .generation = 1, .method = 1);
+    for (uint64_t i = 1; i <= 5; i++)
+        FEED(&feed, sched_switch, 1, 1, MS(1 + 10 * i), MS(i), .pid = API, .tid = API,
+             .reason = SONDE_off_reason_blocked, .call = FUTEX, .fd = -1);
+    FEED(&feed, http_response, API, API, MS(60), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(&feed, stream_write, API, API, MS(60), 0, .fd = 30, .generation = 1, .bytes = 10);
+    FEED(&feed, node_callback, API, API, MS(61), MS(60), .async_id = 40);
+    FEED(&feed, stream_io, API, API, MS(61) + US(5), MS(60) + US(10), .fd = 30, .generation = 1, .events = 1);
+    feed_finish(&feed);
+    for (unsigned limit = 0; limit <= 20; limit += 20) {
+        struct text text = {0};
+        size_t count = 0;
+        vertical_print(&text, feed_kept(&feed, "/collects"), NULL, &prose_plain, 100, limit);
+        for (const char *at = text_get(&text); (at = strstr(at, "futex")); at++)
+            count++;
+        assert_int_equal(count, limit ? 1 : 5);
+        assert_true(!limit || strstr(text_get(&text), "4 shorter spans are not shown"));
+        text_done(&text);
+    }
+    feed_done(&feed);
+}
+
 static void feed_sample(struct feed *feed, uint32_t tid, uint64_t at_ns, const char *function)
 {
     FEED_TEXT(feed, function);
@@ -131,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prints_the_tree),
         cmocka_unit_test(leaves_out_the_shortest),
+        cmocka_unit_test(waits_in_one_call_are_one_line),
         cmocka_unit_test(functions_of_the_span),
         cmocka_unit_test(json_has_the_states),
     };
