@@ -39,6 +39,27 @@ test('a ring that overflows because sonde stands still', async (t) => {
     assert.ok(report.losses.some((loss) => loss.reason === 'ring-full' && loss.count > 0), JSON.stringify(report.losses));
 });
 
+// Its slot goes to the next thread, its losses do not.
+test('what a thread lost that has ended is its own', async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const run = sonde(t, 'run', '-o', folder, '--', process.execPath, path.join(root, 'tests', 'system', 'programs', 'heirs.js'));
+    const [, port] = await run.until(/listening on (\d+)/, { stream: 'stdout' });
+    const ask = async (target) => Number(await (await fetch(`http://127.0.0.1:${port}${target}`)).text());
+    kill(run.pid, 'SIGSTOP');
+    t.after(() => kill(run.pid, 'SIGCONT'));
+    const loser = await ask('/lose');
+    kill(run.pid, 'SIGCONT');
+    const heirs = [];
+    for (let i = 0; i < 12; i++) heirs.push(await ask('/next'));
+    await fetch(`http://127.0.0.1:${port}/end`);
+    const { status } = await run.ended;
+    assert.equal(status, 4);
+    const { stdout } = await finish(t, SONDE, ['trace', 'events', '--json', '--name', 'trace:loss', folder]);
+    const full = stdout.trim().split('\n').map((line) => JSON.parse(line).fields).filter((fields) => fields['reason.label'] === 'ring-full');
+    assert.ok(full.some((fields) => fields.tid === loser && fields.count > 0), JSON.stringify(full));
+    assert.deepEqual(full.filter((fields) => heirs.includes(fields.tid)), [], `${loser} lost, ${heirs} did not`);
+});
+
 // Tens of thousands of synchronous calls in one callback, or of commands in one script: what is lost is some of them, never whose
 // they are, how that ended, or what comes behind them.
 test('a callback with more calls than a ring takes', async (t) => {
