@@ -19,9 +19,9 @@ enum { DURATION = 32 };
 
 struct netflow_reading {
     struct trace *trace;
-    struct alignment *alignment; /* NULL: one recording, or its clocks were not needed */
-    struct aligner *aligner;
-    uint64_t *machines; /* by host */
+    struct alignment *alignment;   /* NULL: one recording, or its clocks were not needed */
+    struct aligner *certain, *all; /* by the messages that are certain, and by all; NULL: as alignment */
+    uint64_t *machines;            /* by host */
     struct netflow *first, *second;
     struct progress progress;
 };
@@ -36,14 +36,19 @@ static int show_progress(void *context, uint64_t done, uint64_t total)
 static int message(void *context, const struct netflow_message *m)
 {
     struct netflow_reading *reading = context;
-    return reading->aligner
-               ? align_message(reading->aligner, m->from, m->to, (int64_t)m->sent_ns, (int64_t)m->received_ns)
-               : 0;
+    int r = reading->all
+                ? align_message(reading->all, m->from, m->to, (int64_t)m->sent_ns, (int64_t)m->received_ns)
+                : 0;
+    return r >= 0 && reading->certain && m->certain
+               ? align_message(reading->certain, m->from, m->to, (int64_t)m->sent_ns, (int64_t)m->received_ns)
+               : r;
 }
 
 static int saw(void *context, const struct event *event)
 {
-    align_saw(context, event->trace, (int64_t)event->time_ns);
+    const struct netflow_reading *reading = context;
+    align_saw(reading->certain, event->trace, (int64_t)event->time_ns);
+    align_saw(reading->all, event->trace, (int64_t)event->time_ns);
     return 0;
 }
 
@@ -58,48 +63,47 @@ static int nearer(struct netflow_reading *reading, struct alignment *near)
 }
 
 /* Reads all recordings for the times at which messages were sent and received. before: an earlier reading of
- * them, or NULL; certain: as in struct netflow. */
-static int read_messages(struct netflow_reading *reading, struct netflow *before, bool certain,
-                         struct problem *problem)
+ * them, or NULL. */
+static int read_messages(struct netflow_reading *reading, struct netflow *before, struct problem *problem)
 {
     uint32_t hosts = trace_host_count(reading->trace);
-    int r = hosts > 1 ? align_begin(reading->trace, problem, &reading->aligner) : 0;
+    int r = hosts > 1 ? align_begin(reading->trace, problem, &reading->certain) : 0;
+    if (r >= 0 && hosts > 1)
+        r = align_begin(reading->trace, problem, &reading->all);
     if (r >= 0)
         r = netflow_new(message, reading, reading->machines, before, &reading->first);
     if (r < 0)
         return r;
-    reading->first->certain = certain;
-    struct pass passes[] = {{.name = "clocks", .event = saw, .self = reading->aligner},
-                            netflow_pass(reading->first)};
+    struct pass passes[] = {{.name = "clocks", .event = saw, .self = reading}, netflow_pass(reading->first)};
     return trace_run(reading->trace, hosts > 1 ? passes : passes + 1, hosts > 1 ? 2 : 1, show_progress,
                      reading);
 }
 
 /* Reads them once more, with what the reading before has found out. */
-static int read_messages_again(struct netflow_reading *reading, bool certain, struct problem *problem)
+static int read_messages_again(struct netflow_reading *reading, struct problem *problem)
 {
     struct netflow *before = reading->first;
     int r = trace_rewind(reading->trace);
-    aligner_free(reading->aligner);
-    reading->aligner = NULL;
+    aligner_free(reading->certain);
+    aligner_free(reading->all);
+    reading->certain = reading->all = NULL;
     reading->first = NULL;
     if (r >= 0)
-        r = read_messages(reading, before, certain, problem);
+        r = read_messages(reading, before, problem);
     if (reading->first)
         reading->first->before = NULL;
     netflow_free(before);
     return r;
 }
 
-/* By all messages; if they contradict each other, by those that are certain. */
+/* By the messages that are certain; where they do not reach every host, by all. */
 static int align_clocks(struct netflow_reading *reading, struct problem *problem)
 {
-    int r = align_end(reading->aligner, problem, &reading->alignment);
-    if (r != -ERANGE)
+    int r = align_end(reading->certain, problem, &reading->alignment);
+    if (r != -ENODATA)
         return r;
     *problem = (struct problem){0};
-    r = read_messages_again(reading, true, problem);
-    return r < 0 ? r : align_end(reading->aligner, problem, &reading->alignment);
+    return align_end(reading->all, problem, &reading->alignment);
 }
 
 static int first_pass(struct netflow_reading *reading, struct problem *problem)
@@ -118,9 +122,9 @@ static int first_pass(struct netflow_reading *reading, struct problem *problem)
     }
     int r = nearer(reading, near);
     if (r >= 0)
-        r = read_messages(reading, NULL, false, problem);
+        r = read_messages(reading, NULL, problem);
     if (r >= 0 && hosts > 1 && netflow_lost(reading->first)) /* which is told later than it happens */
-        r = read_messages_again(reading, false, problem);
+        r = read_messages_again(reading, problem);
     if (r >= 0 && hosts > 1)
         r = align_clocks(reading, problem);
     if (r < 0 && (r == -ENODATA || r == -ERANGE))
@@ -164,7 +168,8 @@ static void reading_done(struct netflow_reading *reading)
 {
     netflow_free(reading->second);
     netflow_free(reading->first);
-    aligner_free(reading->aligner);
+    aligner_free(reading->certain);
+    aligner_free(reading->all);
     alignment_free(reading->alignment);
     trace_close(reading->trace);
     free(reading->machines);

@@ -89,6 +89,10 @@ struct flow_row {
 struct netflow_message {
     uint32_t from, to; /* hosts */
     uint64_t sent_ns, received_ns;
+    bool certain; /* false: a reply to a client that once had several calls under way. It is told of a call
+                   * that was sent when all others seemed to be answered, which is wrong when one read
+                   * answered fewer calls than were under way, and the next one came before this call was
+                   * executed. */
 };
 
 /* A message between two hosts, in no order of time; 0 or a negative errno, which ends the pass. */
@@ -115,11 +119,7 @@ struct netflow {
     uint64_t flows, reasons[FLOW_REASONS], calls_unmatched;
     uint64_t copies[FLOW_REASONS];         /* of writes, at replicas that are recorded */
     uint64_t messages, messages_unmatched; /* on the bus, between nodes that are both recorded */
-    bool certain; /* to be set before the pass: of a client that once had several calls under way only what is
-                   * certain is told. Else a call that was sent when all others seemed to be answered counts
-                   * as alone, which is wrong when one read answered fewer calls than were under way, and the
-                   * next one came before this call was executed. */
-    bool ending;  /* no more events will come */
+    bool ending;                           /* no more events will come */
     bool failed;
 };
 

@@ -137,7 +137,7 @@ void flow_connection_event(struct netflow *n, struct flow_process *process, cons
     end->fd = fd;
     end->generation = generation;
     end->client_id = end->called = 0;
-    end->uncertain = false;
+    end->uncertain = end->pipelined = false;
     *place = (uint64_t)(uintptr_t)end;
 }
 
@@ -180,7 +180,7 @@ int flow_write_event(struct netflow *n, struct flow_process *process, const stru
 
 /* Where one call was under way it is this one that is answered; where there were several, any of them may be.
  * The next one is written within the callback of this, so that its record comes first. */
-static void answered(const struct netflow *n, struct flow_end *end, int64_t start)
+static void answered(struct flow_end *end, int64_t start)
 {
     size_t open = 0;
     for (size_t i = 0; i < queue_count(&end->calls); i++)
@@ -191,8 +191,9 @@ static void answered(const struct netflow *n, struct flow_end *end, int64_t star
             continue;
         call->got = start;
         call->several |= open > 1 || end->uncertain;
-        end->uncertain |= n->certain && open > 1;
+        call->unsure = end->pipelined;
     }
+    end->pipelined |= open > 1;
 }
 
 static bool give_up_oldest(struct netflow *n, struct flow_end *end)
@@ -230,7 +231,7 @@ int flow_readable_event(struct netflow *n, struct flow_process *process, const s
     while (queue_count(&end->readable) >= FLOW_QUEUED_MAX)
         queue_pop(&end->readable);
     n->failed |= queue_add(&end->readable, (struct flow_readable){start, (int64_t)e->time_ns}) < 0;
-    answered(n, end, start);
+    answered(end, start);
     flow_match_readable(n, flow_other(end));
     return flow_match_calls(n, flow_other(end));
 }

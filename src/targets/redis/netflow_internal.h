@@ -138,6 +138,7 @@ struct flow_call {
     uint64_t number;
     int64_t sent, got; /* got: FLOW_UNKNOWN: not known without the server's end */
     bool several;      /* others were under way at the same time, or may have been */
+    bool unsure;       /* others were at some time before: what was read may answer one of those */
 };
 
 enum { FLOW_RESENT_KEPT = 8 };
@@ -162,6 +163,7 @@ struct flow_end {
     uint64_t client_id;                       /* the server's client on it; 0: not known yet */
     uint64_t called;                          /* number of the client's last call */
     bool uncertain;                           /* more calls may be under way than are known */
+    bool pipelined;                           /* several calls were under way at once */
     QUEUE(struct flow_call) calls;            /* that its client sent */
     QUEUE(struct flow_readable) readable;     /* by its client */
     QUEUE(struct flow *) flows;               /* that its server executed */
@@ -292,9 +294,10 @@ void flow_match_readable(struct netflow *netflow, struct flow_end *server);
 
 void flow_row_free(struct flow_row *row);
 
-/* 0 or a negative errno: that a message was sent and received, to whom it concerns. */
+/* 0 or a negative errno: that a message was sent and received, to whom it concerns. certain: as in struct
+ * netflow_message. */
 int flow_tell(struct netflow *netflow, const struct flow_process *from, const struct flow_process *to,
-              int64_t sent, int64_t received);
+              int64_t sent, int64_t received, bool certain);
 
 /* ---- replication (netflow_replica.c); end: the server's end of the connection to a replica ---- */
 

@@ -352,11 +352,12 @@ void flow_delivery_over(struct netflow *n, struct flow_delivery *d, enum flow_re
 /* ---- the two ends of a connection ---- */
 
 int flow_tell(struct netflow *n, const struct flow_process *from, const struct flow_process *to, int64_t sent,
-              int64_t received)
+              int64_t received, bool certain)
 {
     if (!n->message || from->host == to->host)
         return 0;
-    const struct netflow_message message = {from->host, to->host, (uint64_t)sent, (uint64_t)received};
+    const struct netflow_message message = {from->host, to->host, (uint64_t)sent, (uint64_t)received,
+                                            certain};
     return n->message(n->context, &message);
 }
 
@@ -389,12 +390,12 @@ static int joined(struct netflow *n, struct flow_end *server, struct flow *flow,
     flow->at[FLOW_SENT] = call->sent;
     flow->at[FLOW_GOT] = got;
     bool lost = flow_end_lost(server);
-    int r =
-        flow_tell(n, client->process, server->process, call->sent, flow->at[lost ? FLOW_STARTED : FLOW_READ]);
+    int r = flow_tell(n, client->process, server->process, call->sent,
+                      flow->at[lost ? FLOW_STARTED : FLOW_READ], true);
     return r < 0 || call->several || client->receives
                ? r
                : flow_tell(n, server->process, client->process, flow->at[lost ? FLOW_STARTED : FLOW_WRITE],
-                           got);
+                           got, !call->unsure);
 }
 
 /* The time at which the reply reached the client; FLOW_UNKNOWN while that is not known. *reason is set when
@@ -404,7 +405,7 @@ static int64_t got_at(const struct netflow *n, struct flow_end *client, const st
 {
     const struct flow_call call = queue_at(&client->calls, 0);
     bool lost = flow_end_lost(client), alone = !call.several && !client->receives;
-    if (alone && (n->message || !lost))
+    if (alone && (n->message || (!lost && !call.unsure)))
         return call.got;
     if (n->message)
         return MAX(call.got, call.sent);
@@ -508,7 +509,7 @@ static int arrived(struct netflow *n, struct flow_end *sender, struct flow_end *
     queue_pop(&receiver->arrived);
     n->messages++;
     int r = flow_tell(n, sender->process, receiver->process, flow_end_lost(sender) ? sent.queued : sent.write,
-                      arrival->start);
+                      arrival->start, true);
     arrival->waits = false;
     arrival->queued = sent.queued;
     arrival->write = sent.write;

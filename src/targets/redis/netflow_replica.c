@@ -421,7 +421,7 @@ static int was_heard(struct netflow *n, struct flow_end *server, struct flow_end
         }
         queue_pop(&theirs->said);
         if (!flow_end_lost(replica)) /* else it has said more than is known, and this is heard earlier */
-            r = flow_tell(n, replica->process, server->process, said.time, heard.time);
+            r = flow_tell(n, replica->process, server->process, said.time, heard.time, true);
     }
     return r;
 }
@@ -431,7 +431,7 @@ static int applied_copy(struct netflow *n, struct flow_end *server, struct flow_
 {
     int r =
         flow_tell(n, server->process, replica->process, flow_end_lost(server) ? copy->queued : copy->write,
-                  flow_end_lost(replica) ? applied->time : applied->start);
+                  flow_end_lost(replica) ? applied->time : applied->start, true);
     copy->node = replica->process;
     copy->woke = applied->woke;
     copy->start = applied->start;
