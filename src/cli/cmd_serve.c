@@ -1,6 +1,7 @@
 /* sonde serve: receives spans over OTLP/HTTP, keeps them, and answers what got slower. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,9 @@
 #include "serve/service.h"
 #include "serve/span_paths.h"
 
-#define ADDRESS 256
+#define ADDRESS       256
+#define WAITING_BYTES ((size_t)128 << 20) /* of spans that wait for their traces */
+#define MAPPED_BYTES  (32 << 10) /* what is larger has pages of its own, which go back when it is freed */
 
 enum { FINDINGS_SHOWN = 10 };
 
@@ -182,7 +185,10 @@ static int run(struct serve_options *options, const char *token, const char *sen
     _cleanup_(span_store_closep) struct span_store *store = NULL;
     struct serve serve = {.options = options};
     struct diagnosis_settings settings;
+    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES); /* batches are allocated by one thread and freed by another */
     int r = diagnose_options_settings(&options->common, &settings, problem);
+    settings.waiting_bytes_max = WAITING_BYTES;
+    settings.days = true;
     if (r == 0)
         r = diagnosis_new(&settings, &diagnosis);
     if (r == 0)

@@ -527,6 +527,7 @@ void book_done(struct book *book)
     }
     array_foreach (&book->cells, cell)
         sketch_done(&cell->latency);
+    days_done(&book->days);
     array_done(&book->paths);
     array_done(&book->buckets);
     array_done(&book->service_versions);

@@ -23,6 +23,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "diagnose/days.h"
 #include "diagnose/path.h"
 #include "span/assemble.h"
 #include "span/sketch.h"
@@ -136,6 +137,7 @@ struct book_counts {
 struct book_settings {
     const char *const *bucket_by; /* attribute keys, ended by NULL; NULL: the defaults */
     uint64_t seed;                /* of the choice of normal exemplars */
+    bool days;                    /* keeps the hours of the last days */
 };
 
 struct book {
@@ -146,6 +148,7 @@ struct book {
     struct map path_of;
     ARRAY(struct bucket) buckets;
     struct map bucket_of;
+    struct days days; /* of the buckets of entries */
     ARRAY(struct service_version) service_versions;
     ARRAY(struct combination) combinations;
     struct map combination_of;

@@ -39,6 +39,7 @@ int diagnosis_new(const struct diagnosis_settings *settings, struct diagnosis **
     d->settings = *settings;
     d->sink = (struct span_sink){.take = take_span, .context = d};
     struct assembler_settings assembler = {.waiting_max = settings->waiting_max,
+                                           .waiting_bytes_max = settings->waiting_bytes_max,
                                            .patience_ns = settings->patience_ns,
                                            .tables = settings->tables,
                                            .table_count = settings->table_count,
@@ -49,7 +50,7 @@ int diagnosis_new(const struct diagnosis_settings *settings, struct diagnosis **
         free(d);
         return r;
     }
-    struct book_settings book = {.bucket_by = settings->bucket_by};
+    struct book_settings book = {.bucket_by = settings->bucket_by, .days = settings->days};
     book_init(&d->book, assembler_names(d->assembler), assembler_labels(d->assembler), &book);
     *ret_diagnosis = d;
     return 0;

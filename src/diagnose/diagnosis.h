@@ -12,8 +12,11 @@ struct diagnosis_settings {
     const char *const *bucket_by; /* attribute keys, ended by NULL; NULL: the defaults */
     struct table **tables;        /* joined to every resource; borrowed */
     size_t table_count;
-    size_t waiting_max;   /* spans that may wait for their trace; 0: the assembler's default */
-    uint64_t patience_ns; /* with traces whose root has not come; 0: the assembler's default */
+    size_t waiting_max;       /* spans that may wait for their trace; 0: the assembler's default */
+    size_t waiting_bytes_max; /* and their memory; 0: the assembler's default */
+    uint64_t patience_ns;     /* with traces whose root has not come; 0: the assembler's default */
+    bool
+        days; /* compares today with yesterday and last week; judge_settings.regress has the rate of errors */
     /* Called with every linked request and the index of its root, for other analyses; may be NULL. */
     int (*request)(void *context, const struct trace *trace, const struct path_time *times);
     void *request_context;
@@ -48,6 +51,10 @@ json_t *diagnosis_document(const struct diagnosis *diagnosis, const struct judge
 /* One verdict as a finding of the report. e_value: of the sequential test, or 0. */
 int diagnosis_add_finding(const struct book *book, const struct verdict *verdict, double e_value,
                           struct report *report, struct finding **ret_finding);
+
+/* One change against the days before as a finding of the report; ret_finding may be NULL. */
+int diagnosis_add_day_change(const struct book *book, const struct day_change *change, struct report *report,
+                             struct finding **ret_finding);
 
 /* The service that explains best what differs from a normal period, where that is sure enough. */
 int diagnosis_add_suspect(const struct suspect *suspect, struct report *report);

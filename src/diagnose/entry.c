@@ -294,6 +294,9 @@ static int count_placed(struct book *book, const struct tree *tree, const struct
                             part->end_ns - part->start_ns, part->error);
     if (r == 0 && place->whole_ns)
         r = sketch_add(&group->request, place->whole_ns);
+    if (r == 0 && book->settings.days && place->wanted.callee == NAMES_NONE)
+        r = days_add(&book->days, (uint32_t)(bucket - book->buckets.at), part->start_ns,
+                     part->end_ns - part->start_ns, part->error);
     return r < 0 ? r : count_stratum(book, group, part, place->host, class);
 }
 

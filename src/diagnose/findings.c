@@ -493,6 +493,9 @@ int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_setti
     array_foreach (&judgement.bad_hosts, bad)
         if (r == 0)
             r = add_bad_host(book, bad, report);
+    array_foreach (&judgement.days, change)
+        if (r == 0)
+            r = diagnosis_add_day_change(book, change, report, NULL);
     if (r == 0)
         r = diagnosis_report_losses(diagnosis, report);
     report_sort(report);

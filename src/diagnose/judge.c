@@ -8,6 +8,7 @@
 
 #include "base/macro.h"
 #include "diagnose/contrast.h"
+#include "diagnose/day_changes.h"
 #include "diagnose/hosts.h"
 #include "diagnose/select.h"
 
@@ -583,6 +584,10 @@ int judge(const struct book *book, const struct judge_settings *asked, struct ju
     if (j.verdicts.count)
         qsort(j.verdicts.at, j.verdicts.count, sizeof(*j.verdicts.at), by_evidence);
     find_consequences(book, &j);
+    if (day_changes_judge(book, settings, &j) < 0) {
+        judgement_done(&j);
+        return -ENOMEM;
+    }
     conclude(settings, &j);
     *ret_judgement = j;
     return 0;
@@ -594,4 +599,5 @@ void judgement_done(struct judgement *judgement)
         verdict_done(v);
     array_done(&judgement->verdicts);
     array_done(&judgement->bad_hosts);
+    array_done(&judgement->days);
 }

@@ -105,6 +105,7 @@ struct bad_host {
 struct judgement {
     ARRAY(struct verdict) verdicts;   /* slower ones first, by their evidence */
     ARRAY(struct bad_host) bad_hosts; /* each host of a service once */
+    ARRAY(struct day_change) days;    /* against the days before: each service once */
     enum outcome outcome;             /* of all together: what a gate asks for */
     size_t slower;                    /* that are no consequence of others */
     size_t untested;                  /* with too little data on either side */

@@ -371,6 +371,27 @@
                                              "those are slower")                                             \
          EVIDENCE("subgroup_base_requests_count", "and of the older version")                                \
          EVIDENCE("rule_cause", "what the simple rule says: the one value with the largest ratio"))          \
+    KIND(slower_than_before, "slower-than-before", WARNING, WARNING,                                         \
+         "A service is slower, or fails more often, than at the same hour of the days before, and no "       \
+         "version explains it.",                                                                             \
+         "See what else has changed since yesterday: load, data, configuration, machines, or a dependency "  \
+         "that sends no spans.",                                                                             \
+         EVIDENCE("service", "the service")                                                                  \
+         EVIDENCE("bucket", "its operation and the values of the bucketing attributes")                      \
+         EVIDENCE("measure", "middle (geometric mean), p95 or errors")                                       \
+         EVIDENCE("version", "a version that came since yesterday, and was not found to be slower")          \
+         EVIDENCE("ratio", "now / the largest of yesterday, a week ago and the usual day (odds of errors)")  \
+         EVIDENCE("level_ns", "latency in the newest whole hour: p95 where that is the measure")             \
+         EVIDENCE("yesterday_ns", "and in the same hour of yesterday")                                       \
+         EVIDENCE("last_week_ns", "and of the same day a week ago, where that is known")                     \
+         EVIDENCE("error_share", "requests that fail, 0 to 1")                                               \
+         EVIDENCE("yesterday_error_share", "and yesterday")                                                  \
+         EVIDENCE("last_week_error_share", "and a week ago")                                                 \
+         EVIDENCE("requests_count", "requests in that hour")                                                 \
+         EVIDENCE("yesterday_requests_count", "and yesterday")                                               \
+         EVIDENCE("last_week_requests_count", "and a week ago")                                              \
+         EVIDENCE("days_count", "days before with that hour")                                                \
+         EVIDENCE("p_value", "one-sided, by how much the days before differ among themselves"))              \
     TARGET_FINDING_KINDS(KIND)
 /* clang-format on */
 /* Those of targets with a table of their own, src/targets/NAME/kinds.h, follow. */

@@ -69,6 +69,33 @@ static int see(struct watcher *w, const struct book *book, const struct judgemen
     return r;
 }
 
+/* A service that is slower than on the days before is one alert, for as long as that is so and it is asked.
+ */
+static int see_days(struct watcher *w, const struct book *book, const struct judgement *judgement)
+{
+    int r = 0;
+    array_foreach (&judgement->days, change) {
+        const struct bucket *bucket = &book->buckets.at[change->bucket];
+        const char *service = names_get(book->names, book->paths.at[bucket->type].service);
+        struct report one = {0};
+        struct finding *finding;
+        struct text words = {0};
+        uint64_t requests = 0;
+        bool fires;
+        text_addf(&words, "%s|the days before", service);
+        array_foreach (&bucket->groups, group)
+            requests += group->requests;
+        if (r == 0)
+            r = diagnosis_add_day_change(book, change, &one, &finding);
+        if (r == 0)
+            r = alerts_see(&w->alerts, map_hash(text_get(&words), words.length), requests, finding->title,
+                           finding_json(finding), &fires);
+        text_done(&words);
+        report_done(&one);
+    }
+    return r;
+}
+
 static int see_all(struct watcher *w, const struct book *book, const struct judgement *judgement)
 {
     int r = 0;
@@ -140,6 +167,13 @@ static void set_told(struct watcher *w, const struct alert *copy)
     pthread_mutex_unlock(&w->lock);
 }
 
+/* An action stops a rollout; where no version is to blame there is none. */
+static bool is_of_rollout(const struct alert *alert)
+{
+    const char *kind = json_string_value(json_object_get(alert->finding, "kind"));
+    return kind && strcmp(kind, finding_kinds[FINDING_regression].name) == 0;
+}
+
 /* Tells what is pending; what fails is tried again at the next look. An action is taken once, told or not. */
 static void tell(struct watcher *w)
 {
@@ -156,7 +190,8 @@ static void tell(struct watcher *w)
             set_told(w, &alert);
             write_history(w, &alert, firing ? "firing" : "resolved");
         }
-        if (firing && !alert.acted && !alert.acknowledged && w->settings.action.command) {
+        if (firing && !alert.acted && !alert.acknowledged && w->settings.action.command &&
+            is_of_rollout(&alert)) {
             act(w, &alert);
             pthread_mutex_lock(&w->lock);
             array_foreach (&w->alerts.list, one)
@@ -183,6 +218,8 @@ static void look(struct watcher *w)
         pthread_mutex_lock(&w->lock);
         alerts_begin(&w->alerts);
         r = see_all(w, diagnosis_book(w->settings.diagnosis), &judgement);
+        if (r == 0)
+            r = see_days(w, diagnosis_book(w->settings.diagnosis), &judgement);
         if (r == 0)
             alerts_end(&w->alerts);
         w->counts.looks++;

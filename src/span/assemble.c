@@ -10,7 +10,8 @@
 #include "span/operation.h"
 #include "span/packed.h"
 
-#define WAITING_MAX   4000000
+#define WAITING_BYTES ((size_t)256 << 20)
+#define TRACE_BYTES   (sizeof(struct waiting) + 48) /* of a trace that waits, with its place in the map */
 #define PATIENCE_NS   (600 * NS_PER_S)
 #define TRACE_MAX     100000
 #define NAMES_KEPT    100000
@@ -46,8 +47,9 @@ struct assembler {
     struct map by_id;             /* key of a trace: struct waiting * */
     struct waiting_list lists[2]; /* by `rooted` */
     struct waiting *spare;
-    size_t waiting_spans;
-    struct parts parts; /* of the trace that is handed on */
+    size_t waiting_spans, waiting_traces;
+    struct packed_pool pool; /* of what waits */
+    struct parts parts;      /* of the trace that is handed on */
     struct known_resource resource;
     struct map finished;
     uint64_t finished_ring[FINISHED_KEPT];
@@ -62,7 +64,9 @@ int assembler_new(const struct assembler_settings *settings, struct assembler **
         return -ENOMEM;
     a->settings = *settings;
     if (!a->settings.waiting_max)
-        a->settings.waiting_max = WAITING_MAX;
+        a->settings.waiting_max = SIZE_MAX;
+    if (!a->settings.waiting_bytes_max)
+        a->settings.waiting_bytes_max = WAITING_BYTES;
     if (!a->settings.trace_max)
         a->settings.trace_max = TRACE_MAX;
     if (!a->settings.names_max)
@@ -189,7 +193,6 @@ static struct waiting *find_or_add(struct assembler *a, const struct span *span,
         return NULL;
     slot = map_put(&a->by_id, key, NULL);
     if (!slot) {
-        packed_done(&w->spans);
         free(w);
         return NULL;
     }
@@ -200,6 +203,7 @@ static struct waiting *find_or_add(struct assembler *a, const struct span *span,
     w->first_ns = w->touched_ns = now_ns;
     w->rooted = w->endless = false;
     link_newest(a, w);
+    a->waiting_traces++;
     return w;
 }
 
@@ -233,7 +237,7 @@ static void touch(struct assembler *a, struct waiting *w, bool root, uint64_t no
 static int hand_on(struct assembler *a, struct waiting *w)
 {
     array_clear(&a->parts);
-    int r = packed_read(&w->spans, &a->parts);
+    int r = packed_read(&a->pool, &w->spans, &a->parts);
     if (r < 0)
         return r;
     struct trace trace = {w->high, w->low, a->parts.at, a->parts.count};
@@ -241,9 +245,10 @@ static int hand_on(struct assembler *a, struct waiting *w)
     map_remove(&a->by_id, w->key);
     remember_finished(a, trace_key(w->high, w->low));
     a->waiting_spans -= w->spans.count;
+    a->waiting_traces--;
     a->counts.traces++;
     r = a->settings.take(a->settings.context, &trace);
-    packed_clear(&w->spans);
+    packed_clear(&a->pool, &w->spans);
     w->newer = a->spare;
     a->spare = w;
     return r;
@@ -253,6 +258,12 @@ static struct waiting *longest_waiting(const struct assembler *a)
 {
     struct waiting *open = a->lists[false].oldest, *rooted = a->lists[true].oldest;
     return !open || (rooted && rooted->turn < open->turn) ? rooted : open;
+}
+
+static bool too_much_waits(const struct assembler *a)
+{
+    return a->waiting_spans > a->settings.waiting_max ||
+           packed_pool_bytes(&a->pool) + a->waiting_traces * TRACE_BYTES > a->settings.waiting_bytes_max;
 }
 
 int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
@@ -289,11 +300,11 @@ int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
         a->counts.oversized++;
         return 0;
     }
-    if (packed_add(&w->spans, &part) < 0)
+    if (packed_add(&a->pool, &w->spans, &part) < 0)
         return -ENOMEM;
     a->waiting_spans++;
     touch(a, w, !part.parent, now_ns);
-    while (r == 0 && a->waiting_spans > a->settings.waiting_max) {
+    while (r == 0 && too_much_waits(a)) {
         struct waiting *next = longest_waiting(a);
         if (next == w)
             break;
@@ -336,7 +347,6 @@ static void free_list(struct waiting *w)
 {
     while (w) {
         struct waiting *next = w->newer;
-        packed_done(&w->spans);
         free(w);
         w = next;
     }
@@ -349,6 +359,7 @@ void assembler_free(struct assembler *a)
     free_list(a->lists[false].oldest);
     free_list(a->lists[true].oldest);
     free_list(a->spare);
+    packed_pool_done(&a->pool);
     array_done(&a->parts);
     map_done(&a->by_id);
     map_done(&a->finished);

@@ -1,5 +1,5 @@
 /* Spans into traces: spans arrive in any order, in many batches, some twice, some late, some never. Strings
- * become numbers on the way in, so a span that waits takes about 30 bytes (packed.h). A trace is handed on
+ * become numbers on the way in, so a span that waits takes about 25 bytes (packed.h). A trace is handed on
  * when it was idle for long enough, when there are too many waiting, or at the end. A span is sent when it
  * ends, so a trace whose root has not come is still running: it waits longer. One that gets spans without end
  * is handed on all the same. */
@@ -47,9 +47,10 @@ struct assembler_counts {
 };
 
 struct assembler_settings {
-    size_t waiting_max; /* spans that may wait; 0: 4 million */
-    size_t trace_max;   /* spans of one trace; 0: 100,000 */
-    size_t names_max;   /* different names, services, versions and hosts; 0: 100,000. Others are "(other)" */
+    size_t waiting_max;       /* spans that may wait; 0: as many as memory allows */
+    size_t waiting_bytes_max; /* memory for what waits; 0: 256 MiB */
+    size_t trace_max;         /* spans of one trace; 0: 100,000 */
+    size_t names_max; /* different names, services, versions and hosts; 0: 100,000. Others are "(other)" */
     uint64_t patience_ns;  /* how much longer a trace without its root waits than others, and how old one may
                             * get that never falls idle; 0: 10 minutes */
     struct table **tables; /* joined to every resource; borrowed */

@@ -13,6 +13,11 @@
 
 #include "span/sketch.h"
 
+/* DuckDB keeps what it has written in memory up to its limit, in case it is asked for. That is seldom, and
+ * then it is read again. */
+#define MEMORY_WRITING "64MB"
+#define MEMORY_ASKING  "1GB"
+
 /* What is used of DuckDB 1.4's duckdb.h; handles are pointers there too. */
 typedef void *handle;
 typedef uint64_t idx;
@@ -175,10 +180,10 @@ static int load(struct duckdb_store *s, struct problem *problem)
     return 0;
 }
 
-static int run(struct duckdb_store *s, const char *sql, struct problem *problem)
+static int execute(struct duckdb_store *s, handle connection, const char *sql, struct problem *problem)
 {
     struct duckdb_result result = {0};
-    int r = s->api.query(s->connection, sql, &result) == DUCKDB_OK ? 0 : -EIO;
+    int r = s->api.query(connection, sql, &result) == DUCKDB_OK ? 0 : -EIO;
     if (r < 0) {
         const char *why = s->api.result_error(&result);
         if (why && strstr(why, "No space left"))
@@ -189,6 +194,11 @@ static int run(struct duckdb_store *s, const char *sql, struct problem *problem)
     return r;
 }
 
+static int run(struct duckdb_store *s, const char *sql, struct problem *problem)
+{
+    return execute(s, s->connection, sql, problem);
+}
+
 static int make_tables(struct duckdb_store *s, struct problem *problem)
 {
     struct text sql = {0};
@@ -197,7 +207,8 @@ static int make_tables(struct duckdb_store *s, struct problem *problem)
         text_addf(&sql, "%s%s %s", c ? ", " : "", COLUMNS[c].name, COLUMNS[c].sql);
     text_add(&sql, "); CREATE TABLE IF NOT EXISTS kept (trace_high UBIGINT, trace_low UBIGINT); CREATE TABLE "
                    "IF NOT EXISTS journal (segment UINTEGER, position UBIGINT); INSERT INTO journal "
-                   "SELECT 0, 0 WHERE NOT EXISTS (SELECT * FROM journal); SET memory_limit = '1GB'; SET "
+                   "SELECT 0, 0 WHERE NOT EXISTS (SELECT * FROM journal); SET memory_limit = '" MEMORY_WRITING
+                   "'; SET "
                    "wal_autocheckpoint = '64MB'");
     int r = run(s, text_get(&sql), problem);
     text_done(&sql);
@@ -289,13 +300,15 @@ static int append(struct span_store *store, const struct span *span)
     return s->rows == CHUNK_ROWS ? flush_chunk(s) : 0;
 }
 
-/* What was appended and not committed is gone; a fresh appender takes the place of one that failed. */
+/* What was appended and not committed is gone; a fresh appender takes the place of one that failed. It may
+ * have been too much for the memory that there is for writing: what is tried again has more. */
 static void discard(struct span_store *store)
 {
     struct duckdb_store *s = (struct duckdb_store *)store;
     s->api.appender_destroy(&s->appender);
     if (s->in_transaction)
         run(s, "ROLLBACK", NULL);
+    run(s, "SET memory_limit = '" MEMORY_ASKING "'", NULL);
     s->in_transaction = false;
     s->api.data_chunk_reset(s->chunk);
     s->rows = 0;
@@ -321,6 +334,20 @@ static int commit(struct span_store *store, struct journal_position position, st
         discard(store);
     s->in_transaction = false;
     return r;
+}
+
+/* Between these two there is as much memory as a question may take. To lower the limit evicts what nothing
+ * uses. */
+static void begin_asking(struct duckdb_store *s)
+{
+    pthread_mutex_lock(&s->asking_lock);
+    execute(s, s->asking, "SET memory_limit = '" MEMORY_ASKING "'", NULL);
+}
+
+static void end_asking(struct duckdb_store *s)
+{
+    execute(s, s->asking, "SET memory_limit = '" MEMORY_WRITING "'", NULL);
+    pthread_mutex_unlock(&s->asking_lock);
 }
 
 static int query_on(struct duckdb_store *s, handle connection, const char *sql, struct text *to,
@@ -354,9 +381,9 @@ static int query_on(struct duckdb_store *s, handle connection, const char *sql, 
 static int query(struct span_store *store, const char *sql, struct text *to, struct problem *problem)
 {
     struct duckdb_store *s = (struct duckdb_store *)store;
-    pthread_mutex_lock(&s->asking_lock);
+    begin_asking(s);
     int r = query_on(s, s->asking, sql, to, problem);
-    pthread_mutex_unlock(&s->asking_lock);
+    end_asking(s);
     return r;
 }
 
@@ -389,7 +416,9 @@ static int expire(struct span_store *store, uint64_t before_ns, const struct tra
         "DELETE FROM spans WHERE start_ns < %llu AND (trace_high, trace_low) NOT IN (SELECT (trace_high, "
         "trace_low) FROM kept); CHECKPOINT",
         (unsigned long long)before_ns);
+    begin_asking(s); /* so many spans are as much work as a question */
     int r = run(s, text_get(&sql), problem);
+    end_asking(s);
     text_done(&sql);
     return r;
 }
