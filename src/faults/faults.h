@@ -235,6 +235,9 @@ const char *grpc_status_words(uint8_t grpc);
 bool verdict_failed_often(const struct fault *fault);
 enum finding_severity verdict_failure_severity(const struct fault *fault);
 
+/* many.c: it asked the same peer many times, one after another. */
+void many_request_done(struct analysis *a, const struct process *process, struct request *request);
+
 /* unexplained.c */
 void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request);
 
@@ -292,6 +295,7 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
 void verdict_starved(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_many(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_ipc(struct analysis *a, struct finding *f, const struct fault *fault);
 /* verdict_failure.c: */

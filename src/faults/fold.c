@@ -53,7 +53,7 @@ static uint64_t key_of(const struct fault *fault)
     char key[1400];
     const struct look *place = &fault->place;
     bool stall = fault->kind == FINDING_event_loop_blocked || fault->kind == FINDING_blocking_regexp;
-    bool failure = fault->kind == FINDING_server_errors;
+    bool failure = fault->kind == FINDING_server_errors || fault->kind == FINDING_many_calls;
     if (!fault->route || fault->absorbed || fault->warming || fault->worker ||
         !(stall || failure || fault->kind == FINDING_clients_gave_up ||
           fault->kind == FINDING_unexplained_wait))
@@ -76,6 +76,8 @@ static void join(struct analysis *a, struct fault *to, struct fault *from)
     }
     to->queued_commands += from->queued_commands;
     to->failed += from->failed;
+    to->attempts += from->attempts;
+    to->most_attempts = MAX(to->most_attempts, from->most_attempts);
     to->asked = to->asked ? to->asked : from->asked;
     if (to->seen && from->seen)
         seen_merge(to->seen, from->seen);

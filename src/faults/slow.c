@@ -228,6 +228,7 @@ void slow_request_done(struct analysis *a, const struct process *process, struct
     failure_request_done(a, process, request);
     lanes_request_done(a, process, request);
     consumers_request_done(a, request);
+    many_request_done(a, process, request);
     unexplained_request_done(a, process, request);
     if (request->end_ns - request->start_ns < SLOW_NS)
         return;

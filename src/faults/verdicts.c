@@ -98,6 +98,7 @@ static const struct verdict VERDICTS[] = {
     {FINDING_consumers_busy, of_wait, verdict_consumers},
     {FINDING_slow_io, of_wait, verdict_slow_io},
     {FINDING_slow_peer, of_wait, verdict_slow_peer},
+    {FINDING_many_calls, of_wait, verdict_many},
     {FINDING_tcp_retransmissions, of_wait, verdict_retransmissions},
     {FINDING_ipc_blocked, of_wait, verdict_ipc},
     {FINDING_unexplained_wait, info, verdict_unexplained, cost_requests},

@@ -125,6 +125,18 @@
          EVIDENCE("error_share", "the first of the second, 0 to 1")                                          \
          EVIDENCE("first_cause", "what had failed before, in words")                                         \
          EVIDENCE("delay_ns", "time that these requests took, in total"))                                    \
+    KIND(many_calls, "many-calls", INFO, WARNING, \
+         "Requests called the same store or service many times, one after another.", \
+         "Ask for all of it at once (a join, IN, MGET, a batch endpoint, DataLoader), send calls that do not need each " \
+         "other's answers together, or keep what is asked for often.", \
+         EVIDENCE("endpoint", "method and route") \
+         EVIDENCE("peer", "the service, or its address where it is not traced") \
+         EVIDENCE("requests_count", "requests that did so") \
+         EVIDENCE("calls_count", "calls that they made, in total") \
+         EVIDENCE("most_count", "calls of one request, at most") \
+         EVIDENCE("waited_ns", "what their calls took, in total, without waits for a CPU") \
+         EVIDENCE("worst_ns", "those of one request, at most") \
+         EVIDENCE("delay_ns", "time lost by requests, in total")) \
     KIND(failed_calls, "failed-calls", INFO, WARNING,                                                        \
          "Calls or connection attempts failed; the requests that made them, if any, were answered "          \
          "nevertheless.",                                                                                    \

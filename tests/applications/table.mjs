@@ -51,12 +51,15 @@ export const ROWS = [
     ]),
 
     ...[['pg', 'postgres', 2, 0.3], ['mysql2', 'mariadb', 3, 0.25]].flatMap(([application, store, lanes]) => [
-        healthy(application, [{ path: '/slowq', clients: 2, count: 20, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }], { store }),
+        healthy(application, [{ path: '/slowq', clients: 2, count: 20, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }, ...(application === 'pg' ? [{ path: '/orders', clients: 1, count: 10, pause: 10 }] : [])], { store }),
         { application, store, trouble: 'starved', quick: application === 'pg', load: [{ path: '/slowq', clients: 6, count: 4, pause: 0 }, { path: '/fastq', clients: 6, count: 4, pause: 0 }],
             expected: [{ kind: 'connection-pool-starved', lanes, peer: true, victims: ['/slowq', '/fastq'], amount: ['waited_ns', 'wait', 'ns'] }], also: ['slow-peer'] },
         { application, store, trouble: 'slow', load: [{ path: '/slowq', clients: 2, count: 5, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }],
             expected: [{ kind: 'slow-peer', peer: true, victims: ['/slowq'], amount: ['waited_ns', 'slowq', 'ns'] }] },
     ]),
+
+    { application: 'pg', store: 'postgres', trouble: 'rows', load: [{ path: '/orders', clients: 1, count: 4, pause: 10 }, { path: '/fastq', clients: 1, count: 20, pause: 10 }],
+        expected: [{ kind: 'many-calls', peer: true, victims: ['/orders'], evidence: { endpoint: 'GET /orders', requests_count: 4, most_count: (n) => n >= 40 && n <= 42, waited_ns: (ns) => ns >= 4 * 40 * 5e6 } }] },
 
     healthy('libsql', [QUICK, { path: '/best', clients: 1, count: 20, pause: 20 }, { path: '/rank', clients: 1, count: 20, pause: 20 }]),
     { application: 'libsql', trouble: 'statement', load: [QUICK, { path: '/best', clients: 1, count: 8, pause: 30 }],

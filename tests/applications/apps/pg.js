@@ -1,4 +1,4 @@
-// pg: a pool of two connections and slow queries, or a slow query that nobody waits behind.
+// pg: a pool of two connections and slow queries, a slow query that nobody waits behind, or a query for each row of another one.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const express = require('express');
@@ -24,6 +24,11 @@ async function query(text, name) {
 const app = express();
 app.get('/slowq', async (request, response) => response.json(await query(NAP, 'slowq')));
 app.get('/fastq', async (request, response) => response.json(await query('select 1', 'fastq')));
+app.get('/orders', async (request, response) => {
+    const rows = await query('select n from generate_series(1, 40) n', 'orders');
+    if (trouble === 'rows') for (const row of rows) row.name = (await query('select pg_sleep(0.005)', 'row')).length;
+    response.json(rows);
+});
 const server = app.listen(0, '127.0.0.1', async () => {
     await Promise.all([query('select 1', 'warm'), query('select 1', 'warm')]);
     ready(server);
