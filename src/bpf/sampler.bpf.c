@@ -459,6 +459,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
     return 0;
 }
 
+#include "bpf/allocs.h"
 #include "bpf/locks.h"
 
 /* ---- lifecycle ---- */

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/confine.h"
+#include "cli/profile_allocs.h"
 #include "cli/profile_event.h"
 #include "cli/profile_locks.h"
 #include "cli/profile_options.h"
@@ -224,6 +225,11 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
         fprintf(stderr,
                 "sonde: left out: %llu waits for more locks, places and threads than are told apart\n",
                 (unsigned long long)c->locks_left_out);
+    if (c->not_followed)
+        fprintf(stderr,
+                "sonde: of %llu sampled allocations it was not seen whether they are freed: too many are "
+                "alive; a larger --alloc-interval samples fewer\n",
+                (unsigned long long)c->not_followed);
     if (c->missed)
         fprintf(stderr,
                 "sonde: the kernel skipped the sampler's programs %llu times while they ran already\n",
@@ -349,6 +355,8 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
     if ((format == FORMAT_PPROF || o->push) && business_label(profile, &o->rules) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     bool listed = !o->output && !o->format && !o->json && !o->push, waits = listed && !o->sampler.on_cpu;
+    if (facts.allocs && listed)
+        return profile_allocs_print(facts.allocs, profile, o->top);
     if (facts.locks && listed)
         return profile_locks_print(facts.locks, profile, o->top);
     if (facts.wakers && listed) {
@@ -432,9 +440,9 @@ static int run_profile(const struct command *self, int argc, char **argv)
                          o.format ? o.format : o.output);
     if (!o.output && (format == FORMAT_PPROF || format == FORMAT_OTLP) && isatty(1))
         return cli_usage(self, "%s is no text for a terminal: name a file with -o", o.format);
-    if (o.sampler.locks && format == FORMAT_FIREFOX)
-        return cli_usage(self,
-                         "the Firefox Profiler shows samples in time, of which --event lock keeps none");
+    if ((o.sampler.locks || o.sampler.allocs) && format == FORMAT_FIREFOX)
+        return cli_usage(self, "the Firefox Profiler shows samples in time, of which --event %s keeps none",
+                         o.event);
     if (o.by_service && format == FORMAT_FIREFOX)
         return cli_usage(self, "the Firefox Profiler shows processes one by one: not with --by-service");
     _cleanup_(profile_freep) struct profile *profile = NULL;
@@ -451,10 +459,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
     profile->by_line = o.sampler.lines;
     bool says_how_certain =
         format == FORMAT_PPROF || o.json || (!o.output && !o.format) || o.target.error > 0;
-    if (says_how_certain && !o.merge && profile_windows_begin(profile) < 0)
+    if (says_how_certain && !o.merge && !o.sampler.allocs && profile_windows_begin(profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
-    bool places = (o.sampler.locks || o.sampler.waker_stacks) && !o.output && !o.format;
+    bool places = (o.sampler.locks || o.sampler.waker_stacks || o.sampler.allocs) && !o.output && !o.format;
     o.sampler.source = format != FORMAT_FOLDED || o.json || places;
     pid_t child = 0;
     if (o.output && (r = file_replaceable(o.output)) < 0) {
@@ -483,7 +491,13 @@ static int run_profile(const struct command *self, int argc, char **argv)
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "cannot start a process"});
     }
     confined.child = child;
-    r = sampler_open(&o.sampler, &sampler, &problem);
+    _cleanup_(profile_allocs_done) struct profile_allocs_places functions = {0};
+    if (o.sampler.allocs)
+        r = profile_allocs_find(&o.sampler, child, o.command ? o.command[0] : NULL, &functions, &problem);
+    o.sampler.alloc_places = functions.list.at;
+    o.sampler.alloc_place_count = functions.list.count;
+    if (r >= 0)
+        r = sampler_open(&o.sampler, &sampler, &problem);
     if (r == 0 && child)
         sampler_add_command(sampler, child);
     if (r == 0)
@@ -514,8 +528,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return cli_fail(r == -EPERM || r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     }
     struct sampler_counts counts;
-    struct profile_facts facts = {
-        .counts = &counts, .locks = sampler_locks(sampler), .wakers = o.sampler.waker_stacks};
+    struct profile_facts facts = {.counts = &counts,
+                                  .locks = sampler_locks(sampler),
+                                  .allocs = sampler_allocs(sampler),
+                                  .wakers = o.sampler.waker_stacks};
     sampler_counts(sampler, &counts);
     if (sampling.rate.options)
         facts.rate = &sampling.rate;
@@ -547,6 +563,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
                        sampling.kept.windows, o.store, sampling.kept.failed);
         return sampling.kept.failed ? EXIT_FAILED : counts.lost ? EXIT_LOST : EXIT_DONE;
     }
+    if (facts.allocs)
+        allocs_into_profile(facts.allocs, strcmp(o.event, "alloc-live") == 0);
+    if (o.sampler.allocs && !o.quiet)
+        profile_allocs_print_hidden(sampler, &o.sampler, child);
     if (facts.locks)
         locks_into_profile(facts.locks);
     if (facts.locks && !o.quiet)
@@ -591,6 +611,7 @@ const struct command command_profile = {
                 "  sonde profile --process nginx -d 10\n"
                 "  sonde profile --event off-cpu --wakers=stacks -d 10 4711\n"
                 "  sonde profile --event lock -d 10 4711\n"
+                "  sonde profile --event alloc -d 60 4711\n"
                 "  sonde profile --trace /tmp/trace -d 10 4711\n"
                 "  sonde profile --error 5%@1% -d 600 --process java\n"
                 "  sonde profile --all --store /var/lib/sonde/profiles\n"

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -318,6 +319,38 @@ int confine_sampler(const struct confine_sampler *c, struct problem *problem)
     if (r >= 0)
         lender_begin();
     return r;
+}
+
+int confine_parse(int fd, int (*parse)(int fd, void *result), void *ret_result, size_t size)
+{
+    size_t length = 0, whole = sizeof(int) + size; /* what parse() returned, and its result */
+    _cleanup_(freep) uint8_t *answer = calloc(1, whole);
+    int pipes[2], r;
+    if (!answer)
+        return -ENOMEM;
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return -errno;
+    pid_t child = fork();
+    if (child == 0) {
+        const int keep[] = {fd, pipes[1]};
+        struct sandbox_walls walls;
+        if (sandbox_enter(keep, 2, &walls, NULL) < 0)
+            _exit(1);
+        r = parse(fd, answer + sizeof(int));
+        memcpy(answer, &r, sizeof(r));
+        _exit(file_write_all(pipes[1], answer, whole) < 0);
+    }
+    close(pipes[1]);
+    for (ssize_t n = child; n > 0 && length < whole; length += (size_t)MAX(n, 0))
+        n = read(pipes[0], answer + length, whole - length);
+    close(pipes[0]);
+    if (child > 0)
+        waitpid(child, NULL, 0);
+    if (length < whole)
+        return -EIO;
+    memcpy(&r, answer, sizeof(r));
+    memcpy(ret_result, answer + sizeof(int), size);
+    return MIN(r, 0);
 }
 
 uint64_t confine_lent_ns(void)

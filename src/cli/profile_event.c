@@ -35,6 +35,13 @@ static const struct {
      "what was watched waited for no lock in this time. A wait that began before is not seen: `--event "
      "off-cpu` and "
      "`sonde stack` show where threads are"},
+    {"alloc", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "bytes",
+     "what was watched allocated nothing with malloc() in this time that was sampled. Processes that it "
+     "starts are not watched: name them, or the program itself instead of a shell; --alloc-interval says how "
+     "many bytes one sample stands for"},
+    {"alloc-live", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "bytes",
+     "of what was watched and sampled, all that was allocated with malloc() was freed again. `--event alloc` "
+     "shows what was allocated"},
     {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, "count",
      "what was watched had no page fault in this time: all memory that it used was there"},
     {"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, "count",
@@ -53,7 +60,8 @@ bool profile_event_set(const char *name, struct sampler_options *o, const char *
 {
     unsigned long long config;
     o->locks = strcmp(name, "lock") == 0;
-    o->on_cpu = strcmp(name, "off-cpu") != 0 && !o->locks;
+    o->allocs = strcmp(name, "alloc") == 0 || strcmp(name, "alloc-live") == 0;
+    o->on_cpu = strcmp(name, "off-cpu") != 0 && !o->locks && !o->allocs;
     o->off_cpu |= strcmp(name, "off-cpu") == 0 || strcmp(name, "wall") == 0;
     if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the CPU */
         o->event_type = PERF_TYPE_RAW;

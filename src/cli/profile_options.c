@@ -13,7 +13,8 @@
 #include "cli/processes.h"
 #include "cli/profile_event.h"
 
-#define STORE_HZ 20
+#define STORE_HZ       20
+#define ALLOC_INTERVAL (512 << 10) /* bytes: as Go and tcmalloc sample */
 
 void profile_options_done(struct profile_options *o)
 {
@@ -165,9 +166,13 @@ static const struct option_row ROWS[] = {
     {"process", 'p', "NAME", "processes that run a program or script of this name, with their children",
      OPTION_CALL, .take = take_process},
     {"event", 'e', "EVENT",
-     "cpu, wall, off-cpu, lock (who waits for which lock, and who holds it), page-faults, context-switches, "
-     "cycles, instructions, rNNN ...",
+     "cpu, wall, off-cpu, lock (who waits for which lock, and who holds it), alloc (who allocates, and what "
+     "is "
+     "not freed), alloc-live, page-faults, context-switches, cycles, instructions, rNNN ...",
      OPTION_TEXT, .at = AT(event)},
+    {"alloc-interval", .value = "BYTES",
+     .text = "with --event alloc: how many bytes one sample stands for (524288); 1: every allocation",
+     .type = OPTION_NUMBER, .least = 1, .most = 1e12, .at = AT(alloc_interval)},
     {"off-cpu-min", .value = "MS", .text = "leave out shorter waits (1; 0 with --event lock)",
      .type = OPTION_CALL, .take = take_off_cpu_min},
     {"wakers", .value = "[=stacks]",
@@ -313,6 +318,20 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         return cli_usage(
             self, "--event lock counts every wait, in one go: not with --store, --tune, --prune, --error "
                   "or --merge");
+    o->sampler.alloc_interval = o->alloc_interval > 0 ? (uint64_t)o->alloc_interval : ALLOC_INTERVAL;
+    if (o->alloc_interval > 0 && !o->sampler.allocs)
+        return cli_usage(self, "--alloc-interval is about allocations: with --event alloc or alloc-live");
+    if (o->sampler.allocs && o->sampler.whole_machine)
+        return cli_usage(self,
+                         "each call of malloc() takes a trap into the kernel while --event %s watches: "
+                         "name processes (PID..., --process NAME) or a command, not --all or "
+                         "--container",
+                         o->event);
+    if (o->sampler.allocs && (o->store || o->tune > 0 || o->prune > 0 || o->target.error > 0 || o->merge))
+        return cli_usage(self,
+                         "--event %s samples by bytes, in one go: not with --store, --tune, --prune, "
+                         "--error or --merge",
+                         o->event);
     if (o->sampler.wakers && !o->sampler.off_cpu)
         return cli_usage(self, "--wakers says who ended waits: with --event off-cpu or wall");
     if (o->sampler.idle && !o->sampler.off_cpu && !o->sampler.locks)

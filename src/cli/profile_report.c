@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/profile_allocs.h"
 #include "cli/profile_locks.h"
 #include "cli/profile_steer.h"
 #include "cli/profile_wakers.h"
@@ -296,6 +297,8 @@ static int fill(struct report *report, const struct profile *p, const struct bus
                               truncated_json(p, totals));
     if (counts)
         json_object_set_new(json_object_get(report->extra, "profile"), "quality", quality_json(counts));
+    if (facts->allocs && r == 0)
+        r = profile_allocs_add_json(facts->allocs, p, top, json_object_get(report->extra, "profile"));
     if (facts->locks && r == 0)
         r = profile_locks_add_json(facts->locks, p, top, json_object_get(report->extra, "profile"));
     if (facts->wakers && r == 0)

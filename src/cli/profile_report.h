@@ -11,6 +11,7 @@
 #include "steer/prune.h"
 
 struct rate_summary;
+struct allocs;
 struct locks;
 
 /* What is known of how a profile came to be; each NULL when there is nothing. */
@@ -20,6 +21,7 @@ struct profile_facts {
     const struct rate_summary *rate;        /* when it followed the load */
     const struct certainty_reached *target; /* of --error */
     const struct locks *locks;              /* of --event lock */
+    const struct allocs *allocs;            /* of --event alloc */
     bool wakers;                            /* waits have their wakers' stacks behind them */
 };
 

@@ -5,6 +5,7 @@
 #define PROFILE_RUNTIME_H
 
 #include "profile/process.h"
+#include "profile/sampler.h"
 
 /* Code in a mapping that is stepped through in a way of its own. */
 struct runtime_code {
@@ -12,6 +13,20 @@ struct runtime_code {
     enum sampler_code code;
     const struct table_range *rows; /* NULL: none are needed */
     uint64_t bias;                  /* of the rows */
+};
+
+/* A heap of the runtime's own, whose objects malloc() does not make. */
+struct runtime_heap {
+    const char *called;    /* as sampler_runtime() begins */
+    const char *objects;   /* that are not seen, or of which it is not seen what stays */
+    const char *allocates; /* what helps to see who makes them, and */
+    const char *stays;     /* what stays */
+    /* Functions that are called when a part of the heap has been used up; ended by one without a name. */
+    struct runtime_heap_place {
+        const char *symbol; /* mangled; its beginning alone where it ends in % */
+        enum alloc_function function;
+        uint32_t bytes;
+    } places[8];
 };
 
 struct runtime {
@@ -24,6 +39,7 @@ struct runtime {
     uint64_t tag;
     uint32_t words;
     bool has_position;
+    const struct runtime_heap *heap; /* NULL: malloc() is all there is */
 
     /* What a file that brings the runtime into a process holds, such as the name of a symbol that open()
      * looks for: only of processes that execute such a file is memory lent (sampler_marks()), but for those

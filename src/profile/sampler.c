@@ -359,7 +359,7 @@ static void listen(struct sampler *s)
     sideband_read(s->sideband);
 }
 
-int sampler_on_event(void *context, void *data, size_t size)
+static int sampler_on_event(void *context, void *data, size_t size)
 {
     struct sampler *s = context;
     const struct sampler_sample *sample = data;
@@ -394,8 +394,13 @@ int sampler_on_event(void *context, void *data, size_t size)
     case SAMPLE_LOCK_END:
         sampler_on_lock(s, sample, words, count);
         break;
+    case SAMPLE_ALLOC:
+    case SAMPLE_FREE:
+        sampler_on_alloc(s, sample, words, count);
+        break;
     case SAMPLE_EXEC:
     case SAMPLE_EXIT:
+        sampler_allocs_ended(s, sample->pid, sample->kind == SAMPLE_EXEC);
         note_end(s, s->on, sample);
         sampler_drop(s, (pid_t)sample->pid);
         break;
@@ -457,7 +462,7 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     if (!s->description || !s->stack || native_files_new(&s->files) < 0)
         return problem_set(problem, -ENOMEM, "out of memory");
     native_files_on_forget(s->files, tables_drop, &s->tables);
-    int r = sampler_load(s, problem);
+    int r = sampler_load(s, sampler_on_event, problem);
     if (r >= 0)
         r = sampler_attach(s, problem);
     if (r < 0)
@@ -520,12 +525,14 @@ void sampler_close(struct sampler *s)
     if (s->tables.pages)
         munmap(s->tables.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
     tables_done(&s->tables);
+    sampler_detach_allocs(s);
     sampler_bpf__destroy(s->bpf);
     kernel_names_free(s->kernel);
     map_done(&s->thread_ids);
     array_done(&s->threads);
     idle_done(&s->idle);
     locks_free(s->locks);
+    allocs_free(s->allocs);
     wakers_free(s->wakers);
     free(s->family);
     free(s->description);
@@ -574,6 +581,7 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.samples = values[COUNT_SAMPLES];
     c.lost = values[COUNT_LOST];
     c.copies = values[COUNT_UNKNOWN];
+    c.not_followed = values[COUNT_NOT_FOLLOWED];
     c.first_ns = s->first_ns;
     memcpy(c.ends, s->ends, sizeof(c.ends));
     c.stacks = s->named;
@@ -605,6 +613,15 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     if (s->options.locks) {
         add_program_time(s->bpf->progs.on_lock_switch, &c);
         add_program_time(s->bpf->progs.on_lock_waking, &c);
+    }
+    if (s->options.allocs) {
+        struct bpf_program *const programs[] = {
+            s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
+            s->bpf->progs.on_aligned,      s->bpf->progs.on_posix_memalign, s->bpf->progs.on_free,
+            s->bpf->progs.on_alloc_return, s->bpf->progs.on_posix_return,   s->bpf->progs.on_heap_second,
+            s->bpf->progs.on_heap_third,   s->bpf->progs.on_heap_page};
+        for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+            add_program_time(programs[i], &c);
     }
     c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;

@@ -13,6 +13,28 @@
 #include "profile/profile.h"
 #include "unwind/sampler.h"
 
+/* A function of malloc()'s family, or of a virtual machine's heap, in a file that a process has mapped. */
+enum alloc_function {
+    ALLOC_MALLOC,
+    ALLOC_CALLOC,
+    ALLOC_REALLOC,
+    ALLOC_ALIGNED, /* aligned_alloc(), memalign() */
+    ALLOC_POSIX_MEMALIGN,
+    ALLOC_FREE,
+    ALLOC_HEAP_SECOND, /* a virtual machine's, whose second parameter is how much of its heap is used up */
+    ALLOC_HEAP_THIRD,  /* the third */
+    ALLOC_HEAP_PAGE,   /* a page of a known size (bytes) is used up, when it returns */
+    ALLOC_FUNCTIONS
+};
+
+struct sampler_alloc_place {
+    pid_t pid;
+    const char *path; /* of the file */
+    uint64_t offset;  /* in it */
+    enum alloc_function function;
+    uint32_t bytes; /* of ALLOC_HEAP_PAGE */
+};
+
 struct sampler_options {
     const pid_t
         *pids; /* only these, their descendants, and the children they fork; none: the whole machine */
@@ -24,7 +46,11 @@ struct sampler_options {
     uint64_t event_config; /* PERF_COUNT_SW_CPU_CLOCK */
     uint64_t event_period; /* 0: by frequency */
     bool on_cpu, off_cpu;
-    bool locks; /* waits for locks alone: neither of the two (locks.h) */
+    bool locks;  /* waits for locks alone: neither of the two (locks.h) */
+    bool allocs; /* allocations alone (allocs.h), at these places, one for each so many bytes on average */
+    const struct sampler_alloc_place *alloc_places; /* until sampler_open() has returned */
+    size_t alloc_place_count;
+    uint64_t alloc_interval;
     uint64_t off_cpu_min_ns;
     bool wakers;       /* the innermost frame of a wait says who ended it */
     bool waker_stacks; /* and below it are its stack, and who woke it (wakers.h) */
@@ -44,6 +70,7 @@ struct sampler_counts {
     uint64_t ends[END_REASONS];   /* of stacks, as named, by enum sampler_end */
     uint64_t first_ns;            /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
     uint64_t idle_waits, idle_ns; /* that were left out */
+    uint64_t not_followed;        /* allocations that were sampled, but whose end was not seen */
     uint64_t locks_left_out;      /* waits for more locks, places and threads than are told apart */
     uint64_t complete;            /* stacks without a [truncated] frame, as named */
     uint64_t stacks;
@@ -69,6 +96,7 @@ struct sampler_counts {
     "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_checkpoint_restore=ep"
 
 struct sampler;
+struct allocs;
 struct locks;
 
 /* Does all that takes rights, and reads nothing of other processes: the rights but those to read them, and to
@@ -101,6 +129,9 @@ int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, st
 /* With options.locks, after the last poll into this one profile: who waited for which lock; borrowed, NULL
  * when there was no poll. Waits that go on end here. */
 const struct locks *sampler_locks(struct sampler *sampler);
+
+/* The same with options.allocs, of the profile on. */
+const struct allocs *sampler_allocs(const struct sampler *sampler);
 
 /* Whether processes were named and none of them, nor of their descendants, is there any more. */
 bool sampler_ended(const struct sampler *sampler);

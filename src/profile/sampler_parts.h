@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "profile/allocs.h"
 #include "profile/idle.h"
 #include "profile/kernel_names.h"
 #include "profile/locks.h"
@@ -49,6 +50,8 @@ struct sampler {
     uint64_t idle_waits, idle_ns; /* that were left out */
     struct locks *locks;          /* NULL: none yet, or they are not asked for */
     struct wakers *wakers;        /* the same */
+    struct allocs *allocs;        /* the same */
+    ARRAY(struct bpf_link *) alloc_links;
     int polled;
     unsigned taken;
     struct map thread_ids; /* (pid, tid) -> index in threads */
@@ -83,15 +86,14 @@ int sampler_add_newborn(struct sampler *s);
 
 /* ---- sampler_program.c ---- */
 
-/* Loads the program and shares its memory. 0 or a negative errno with problem set. */
-int sampler_load(struct sampler *s, struct problem *problem);
+/* Loads the program and shares its memory; on_event gets the records. 0 or a negative errno with problem set.
+ */
+int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct problem *problem);
 /* What takes rights, before anything of other processes is read. The same. */
 int sampler_attach(struct sampler *s, struct problem *problem);
+void sampler_detach_allocs(struct sampler *s);
 
 /* ---- sampler.c ---- */
-
-/* A record of the ring. */
-int sampler_on_event(void *context, void *data, size_t size);
 
 /* Names the user's part of a sample, into s->stack, with frames of the profile. False: it is not wanted.
  * ret_process: NULL when nothing is known of it. */
@@ -118,5 +120,13 @@ enum sampler_end sampler_end_of(struct sampler *s, const struct sampler_sample *
 /* One of the records of a wait for a futex, with so many words behind its head. */
 void sampler_on_lock(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
                      size_t count);
+
+/* ---- sampler_allocs.c ---- */
+
+/* An allocation, or its end. */
+void sampler_on_alloc(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
+                      size_t count);
+/* The process has ended, or (begins) runs another program. */
+void sampler_allocs_ended(struct sampler *s, uint32_t pid, bool begins);
 
 #endif

@@ -67,6 +67,8 @@ static struct sampler_bpf *open_program(int types)
     return sampler_bpf__open();
 }
 
+enum { ALIVE_MOST = 1 << 18 }; /* allocations that were sampled and are not free yet */
+
 static void configure(struct sampler *s)
 {
     const struct sampler_options *o = &s->options;
@@ -83,7 +85,24 @@ static void configure(struct sampler *s)
     s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
-    bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu || o->locks ? 2 : 1);
+    unsigned slots = o->allocs ? SAMPLER_ALLOC_SLOTS : o->off_cpu || o->locks ? 2 : 1;
+    bpf_map__set_max_entries(s->bpf->maps.caches, slots);
+    if (o->allocs) {
+        allocs_decay((uint32_t *)s->bpf->rodata->alloc_decay);
+        s->bpf->rodata->alloc_interval = o->alloc_interval;
+        bpf_map__set_max_entries(s->bpf->maps.scratch, slots);
+        bpf_map__set_max_entries(s->bpf->maps.copies, slots);
+        bpf_map__set_max_entries(s->bpf->maps.alloc_calls, 16384);
+        bpf_map__set_max_entries(s->bpf->maps.alive, ALIVE_MOST);
+        bpf_map__set_max_entries(s->bpf->maps.heap_failed, 4096);
+    }
+    struct bpf_program *const programs[] = {
+        s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
+        s->bpf->progs.on_aligned,      s->bpf->progs.on_posix_memalign, s->bpf->progs.on_free,
+        s->bpf->progs.on_alloc_return, s->bpf->progs.on_posix_return,   s->bpf->progs.on_heap_second,
+        s->bpf->progs.on_heap_third,   s->bpf->progs.on_heap_page};
+    for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+        bpf_program__set_autoload(programs[i], o->allocs);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
     bpf_map__set_max_entries(s->bpf->maps.wakes, o->off_cpu ? 2048 : 1);
     bpf_map__set_max_entries(s->bpf->maps.lock_waits, o->locks ? 16384 : 1);
@@ -93,7 +112,7 @@ static void configure(struct sampler *s)
     bpf_program__set_autoload(s->bpf->progs.on_lock_waking, o->locks);
 }
 
-int sampler_load(struct sampler *s, struct problem *problem)
+int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct problem *problem)
 {
     libbpf_set_print(no_output);
     _cleanup_(file_closep) int types = memfd_create("sonde-types", MFD_CLOEXEC);
@@ -113,10 +132,51 @@ int sampler_load(struct sampler *s, struct problem *problem)
         return refused(problem, r, "the kernel refused the BPF program");
     tables_init(&s->tables, share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row)),
                 share(s->bpf->maps.pages, (size_t)s->tables.page_limit * sizeof(uint64_t)));
-    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.samples), sampler_on_event, s, NULL);
+    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.samples), on_event, s, NULL);
     if (!s->tables.rows || !s->tables.pages || !s->ring || kernel_names_new(s->bpf, &s->kernel) < 0)
         return refused(problem, -ENOMEM, "cannot share memory with the kernel");
     return 0;
+}
+
+static int attach_allocs(struct sampler *s)
+{
+    struct sampler_bpf *bpf = s->bpf;
+    const struct {
+        struct bpf_program *begin, *end;
+    } PROGRAMS[] = {[ALLOC_MALLOC] = {bpf->progs.on_malloc, bpf->progs.on_alloc_return},
+                    [ALLOC_CALLOC] = {bpf->progs.on_calloc, bpf->progs.on_alloc_return},
+                    [ALLOC_REALLOC] = {bpf->progs.on_realloc, bpf->progs.on_alloc_return},
+                    [ALLOC_ALIGNED] = {bpf->progs.on_aligned, bpf->progs.on_alloc_return},
+                    [ALLOC_POSIX_MEMALIGN] = {bpf->progs.on_posix_memalign, bpf->progs.on_posix_return},
+                    [ALLOC_FREE] = {bpf->progs.on_free, NULL},
+                    [ALLOC_HEAP_SECOND] = {bpf->progs.on_heap_second, NULL},
+                    [ALLOC_HEAP_THIRD] = {bpf->progs.on_heap_third, NULL},
+                    [ALLOC_HEAP_PAGE] = {NULL, bpf->progs.on_heap_page}};
+    for (size_t i = 0; i < s->options.alloc_place_count; i++) {
+        const struct sampler_alloc_place *p = &s->options.alloc_places[i];
+        for (int end = 0; end < 2; end++) { /* the beginning first: an end without one is passed over */
+            struct bpf_program *program = end ? PROGRAMS[p->function].end : PROGRAMS[p->function].begin;
+            LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = end, .bpf_cookie = p->bytes);
+            if (!program)
+                continue;
+            struct bpf_link *link =
+                bpf_program__attach_uprobe_opts(program, p->pid, p->path, p->offset, &options);
+            if (!link)
+                return -errno;
+            if (array_add(&s->alloc_links, link) < 0) {
+                bpf_link__destroy(link);
+                return -ENOMEM;
+            }
+        }
+    }
+    return 0;
+}
+
+void sampler_detach_allocs(struct sampler *s)
+{
+    array_foreach (&s->alloc_links, link)
+        bpf_link__destroy(*link);
+    array_done(&s->alloc_links);
 }
 
 /* What takes rights, before anything of other processes is read. */
@@ -135,6 +195,9 @@ int sampler_attach(struct sampler *s, struct problem *problem)
         (s->options.locks && (!(bpf->links.on_lock_waking = bpf_program__attach(bpf->progs.on_lock_waking)) ||
                               !(bpf->links.on_lock_switch = bpf_program__attach(bpf->progs.on_lock_switch)))))
         return refused(problem, -errno, "cannot watch processes");
+    int attached = s->options.allocs ? attach_allocs(s) : 0;
+    if (attached < 0)
+        return refused(problem, attached, "cannot watch allocations");
     /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
         errno = 0;

@@ -129,6 +129,8 @@ enum sampler_kind {
     SAMPLE_LOCK_END = 9,   /* such a wait, over: time_ns when it began, weight its nanoseconds; no words but
                               struct sampler_lock_end */
     SAMPLE_WAKER = 10,     /* a stack that is about to end a wait of SAMPLE_OFF; weight: the waiting thread */
+    SAMPLE_ALLOC = 11,     /* a stack that was given memory; behind its words struct sampler_alloc */
+    SAMPLE_FREE = 12,      /* such memory is free again; no words but struct sampler_alloc: its address */
 };
 
 /* Which processes are sampled, when not all are. */
@@ -184,6 +186,22 @@ struct sampler_lock_end {
     sampler_u32 unused;
 };
 
+/* Allocations by bytes (bpf/allocs.h). */
+#define SAMPLER_DECAYS      5633 /* of e^-x, in steps of 1/256: x up to 22, where less than 2^-31 is left */
+#define SAMPLER_ALLOC_SLOTS 4    /* stacks that are being walked on one CPU */
+
+struct sampler_alloc {
+    sampler_u64 address, size;
+    sampler_u32 followed; /* 1: that it is freed will be known; 0: too many are alive */
+    sampler_u32 in_heap;  /* 1: a virtual machine has used up so much of its heap: it stands for itself */
+};
+
+/* Which memory of which process, of what was sampled and is not free. */
+struct sampler_live {
+    sampler_u64 address;
+    sampler_u32 pid, unused;
+};
+
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
  * A user frame is its pc; with SAMPLER_SCRIPT in the top bits, four words follow: *(fp-8), *(fp-16),
  * *(fp-32),
@@ -211,11 +229,12 @@ struct sampler_sample {
 
 /* Counters, summed over CPUs. */
 enum sampler_count {
-    COUNT_TICKS,   /* the program ran */
-    COUNT_SAMPLES, /* for wanted processes */
-    COUNT_LOST,    /* the ring buffer was full, or when a wait ended is not known */
-    COUNT_UNKNOWN, /* sent as copies */
-    COUNT_NOTHING, /* a copy could not be made */
+    COUNT_TICKS,        /* the program ran */
+    COUNT_SAMPLES,      /* for wanted processes */
+    COUNT_LOST,         /* the ring buffer was full, or when a wait ended is not known */
+    COUNT_UNKNOWN,      /* sent as copies */
+    COUNT_NOTHING,      /* a copy could not be made */
+    COUNT_NOT_FOLLOWED, /* allocations that were sampled, but whose end will not be seen */
     COUNT_MAX,
 };
 

@@ -219,6 +219,15 @@ static bool step(void *state, struct process *p, struct profile *profile, const 
     return true;
 }
 
+/* A thread's part of the heap (TLAB) is full, or an object gets a place outside of one. */
+static const struct runtime_heap heap = {
+    .called = "Java",
+    .objects = "Java's objects",
+    .allocates = "jcmd PID JFR.start settings=profile",
+    .stays = "jcmd PID GC.class_histogram",
+    .places = {{"_ZN11AllocTracer27send_allocation_in_new_tlabE%", ALLOC_HEAP_THIRD, 0},
+               {"_ZN11AllocTracer28send_allocation_outside_tlabE%", ALLOC_HEAP_THIRD, 0}}};
+
 const struct runtime runtime_hotspot = {.language = FRAME_JAVA,
                                         .mark = "gHotSpotVMStructs",
                                         .unknown = "Java (a virtual machine that is not known)",
@@ -226,6 +235,7 @@ const struct runtime runtime_hotspot = {.language = FRAME_JAVA,
                                         .compiles = true,
                                         .tag = SAMPLER_JAVA,
                                         .words = 3,
+                                        .heap = &heap,
                                         .open = open_hotspot,
                                         .close = close_hotspot,
                                         .called = called,

@@ -95,12 +95,25 @@ static void walk(void *state, struct profile *profile, const struct registers *r
     free(stack);
 }
 
+/* To Node 20: a page of the space for new objects is full; objects that are larger than pages. */
+static const struct runtime_heap heap = {
+    .called = "Node",
+    .objects = "JavaScript's objects",
+    .allocates = "start it with --heap-prof, or use a Node of version 16 to 20",
+    .stays = "send SIGUSR2 to a Node that was started with --heapsnapshot-signal=SIGUSR2",
+    .places = {
+        {"_ZN2v88internal17SemiSpaceNewSpace12AddFreshPageEv", ALLOC_HEAP_PAGE, 256 << 10},
+        {"_ZN2v88internal8NewSpace12AddFreshPageEv", ALLOC_HEAP_PAGE, 256 << 10},
+        {"_ZN2v88internal19NewLargeObjectSpace11AllocateRawEi", ALLOC_HEAP_SECOND, 0},
+        {"_ZN2v88internal19OldLargeObjectSpace11AllocateRawEiNS0_13ExecutabilityE", ALLOC_HEAP_SECOND, 0}}};
+
 const struct runtime runtime_node = {.language = FRAME_JS,
                                      .mark = "v8dbg_frametype_EntryFrame",
                                      .generates = true,
                                      .tag = SAMPLER_SCRIPT,
                                      .words = 4,
                                      .has_position = true,
+                                     .heap = &heap,
                                      .open = open_v8,
                                      .close = close_v8,
                                      .called = called,

@@ -119,8 +119,15 @@ static bool put_interpreted(void *state, struct process *p, struct profile *prof
     return true;
 }
 
+static const struct runtime_heap heap = {.called = "Python",
+                                         .objects =
+                                             "Python's objects of up to 512 bytes, which share larger pieces",
+                                         .allocates = "PYTHONMALLOC=malloc makes them single ones",
+                                         .stays = "PYTHONMALLOC=malloc makes them single ones"};
+
 const struct runtime runtime_python = {.language = FRAME_PYTHON,
                                        .mark = "_PyRuntime",
+                                       .heap = &heap,
                                        .open = open_python,
                                        .close = free,
                                        .called = called,

@@ -1,0 +1,90 @@
+/* Operations that `sonde profile` watches with one event each, for bench/event-price.mjs: prints "ready",
+ * waits for a line, and prints the nanoseconds of CPU time that one operation took.
+ *
+ *   event-price SCENE COUNT
+ *
+ * alloc: malloc() and free() of 64 bytes. lock: two threads that take a mutex by turns, and wait for it.
+ * wait: two threads that wait for each other over pipes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static long count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int there[2], back[2];
+static void *volatile last;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void *alloc(void *unused)
+{
+    for (long i = 0; i < count; i++) {
+        last = malloc(64);
+        free(last);
+    }
+    return unused;
+}
+
+static void *take(void *unused)
+{
+    for (long i = 0; i < count; i++) {
+        pthread_mutex_lock(&lock);
+        usleep(1); /* so that the other one waits, each time */
+        pthread_mutex_unlock(&lock);
+    }
+    return unused;
+}
+
+static void *answer(void *unused)
+{
+    char byte;
+    for (long i = 0; i < count; i++)
+        if (read(there[0], &byte, 1) != 1 || write(back[1], &byte, 1) != 1)
+            abort();
+    return unused;
+}
+
+static void *ask(void *unused)
+{
+    char byte = 0;
+    for (long i = 0; i < count; i++)
+        if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1)
+            abort();
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t other;
+    char line[16];
+    if (argc != 3 || pipe(there) || pipe(back))
+        return 2;
+    count = atol(argv[2]);
+    puts("ready");
+    fflush(stdout);
+    if (!fgets(line, sizeof(line), stdin))
+        return 1;
+    void *(*second)(void *) = strcmp(argv[1], "lock") == 0   ? take
+                              : strcmp(argv[1], "wait") == 0 ? answer
+                                                             : NULL;
+    void *(*first)(void *) = strcmp(argv[1], "lock") == 0 ? take : strcmp(argv[1], "wait") == 0 ? ask : alloc;
+    uint64_t start = now_ns();
+    if (second && pthread_create(&other, NULL, second, NULL))
+        return 1;
+    first(NULL);
+    if (second)
+        pthread_join(other, NULL);
+    printf("%.1f\n", (double)(now_ns() - start) / (double)count);
+    return 0;
+}

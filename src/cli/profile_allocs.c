@@ -1,0 +1,356 @@
+/* See profile_allocs.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/profile_allocs.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/proc.h"
+#include "base/process_file.h"
+#include "cli/cli.h"
+#include "cli/confine.h"
+#include "cli/profile_place.h"
+#include "profile/family.h"
+#include "profile/frame_name.h"
+#include "profile/runtime.h"
+#include "symbol/elf.h"
+#include "symbol/modules.h"
+
+enum { CALLERS = 4, MAPS_MOST = 1 << 24, FILES_MOST = 512 };
+
+static const struct {
+    const char *name;
+    enum alloc_function function;
+} FAMILY[] = {
+    {"malloc", ALLOC_MALLOC},    {"calloc", ALLOC_CALLOC},
+    {"realloc", ALLOC_REALLOC},  {"aligned_alloc", ALLOC_ALIGNED},
+    {"memalign", ALLOC_ALIGNED}, {"posix_memalign", ALLOC_POSIX_MEMALIGN},
+    {"free", ALLOC_FREE},
+};
+
+enum { NAMES = ARRAY_SIZE(FAMILY), MALLOC_AT = 0, FREE_AT = 6, FOUND_MOST = 32 };
+
+/* ---- where they are ---- */
+
+/* What a file has of it. */
+struct found {
+    uint32_t count;
+    struct sampler_alloc_place places[FOUND_MOST];
+};
+
+static int take_symbol(const struct elf_symbol *symbol, void *context)
+{
+    *(struct elf_symbol *)context = *symbol;
+    return 1;
+}
+
+static void add_found(struct found *found, const struct elf *elf, const struct elf_symbol *symbol,
+                      enum alloc_function function, uint32_t bytes)
+{
+    struct sampler_alloc_place place = {.function = function, .bytes = bytes};
+    if (symbol->type == STT_GNU_IFUNC || found->count == FOUND_MOST ||
+        elf_address_to_offset(elf, symbol->value, &place.offset) < 0)
+        return;
+    for (uint32_t i = 0; i < found->count; i++)
+        if (found->places[i].offset == place.offset) /* under another name */
+            return;
+    found->places[found->count++] = place;
+}
+
+static void find_family(struct elf *elf, struct found *found)
+{
+    struct elf_symbol symbols[NAMES] = {0};
+    for (size_t i = 0; i < NAMES; i++)
+        if (elf_find_exported(elf, FAMILY[i].name, &symbols[i]) < 0)
+            symbols[i].name = NULL;
+    if (!symbols[MALLOC_AT].name || !symbols[FREE_AT].name) /* it uses those of another file */
+        return;
+    for (size_t i = 0; i < NAMES; i++)
+        if (symbols[i].name)
+            add_found(found, elf, &symbols[i], FAMILY[i].function, 0);
+}
+
+static void find_heap(struct elf *elf, const struct runtime_heap *heap, struct found *found)
+{
+    for (const struct runtime_heap_place *p = heap->places; p->symbol; p++) {
+        struct elf_symbol symbol = {0};
+        char prefix[96];
+        size_t length = strlen(p->symbol) - 1;
+        snprintf(prefix, sizeof(prefix), "%.*s", (int)length, p->symbol);
+        if (p->symbol[length] == '%' ? elf_each_symbol(elf, prefix, take_symbol, &symbol) == 1
+                                     : elf_find(elf, p->symbol, &symbol) == 0)
+            add_found(found, elf, &symbol, p->function, p->bytes);
+    }
+}
+
+static int find_in_file(int fd, void *result)
+{
+    _cleanup_(elf_freep) struct elf *elf = NULL;
+    struct found *found = result;
+    if (elf_open_fd(fd, "", &elf, NULL) < 0)
+        return 0; /* nothing is in it */
+    find_family(elf, found);
+    for (const struct runtime *const *runtime = RUNTIMES; *runtime; runtime++)
+        if ((*runtime)->heap)
+            find_heap(elf, (*runtime)->heap, found);
+    return 0;
+}
+
+/* fd: stays open, as uprobes are put into what it is of. */
+static int add_file(struct profile_allocs_places *places, pid_t pid, int fd, bool is_own)
+{
+    struct found found = {0};
+    char path[40], *copy;
+    if (fd < 0)
+        return 0; /* memory of devices, or it has ended */
+    int r = array_add(&places->files, fd);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    r = is_own ? find_in_file(fd, &found) : confine_parse(fd, find_in_file, &found, sizeof(found));
+    if (r < 0 || !found.count)
+        return r;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    copy = strdup(path);
+    if (!copy || array_add(&places->paths, copy) < 0) {
+        free(copy);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < MIN(found.count, (uint32_t)FOUND_MOST); i++) {
+        struct sampler_alloc_place place = found.places[i];
+        place.pid = pid;
+        place.path = copy;
+        if (place.function < ALLOC_FUNCTIONS && array_add(&places->list, place) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* What process `of` has mapped, for uprobes in process pid. */
+static int add_process(struct profile_allocs_places *places, pid_t pid, pid_t of)
+{
+    char path[96];
+    size_t length, files = 0;
+    bool is_own = of == getpid();
+    _cleanup_(freep) char *maps = NULL;
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    _cleanup_(modules_done) struct modules modules = {0};
+    struct problem ignored;
+    snprintf(path, sizeof(path), "/proc/%d/maps", of);
+    int r = proc_open(of, &proc);
+    if (r >= 0)
+        r = file_read(path, MAPS_MOST, &maps, &length);
+    if (r < 0)
+        return r == -ENOENT || r == -ESRCH ? 0 : r; /* the sampler says so */
+    r = modules_parse(proc, maps, length, false, &modules, &ignored);
+    for (size_t i = 0; i < modules.mappings.count && r >= 0; i++) {
+        const struct mapping *m = &modules.mappings.at[i];
+        bool first = m->executable && m->module != UINT32_MAX;
+        for (size_t k = 0; k < i && first; k++)
+            first = !modules.mappings.at[k].executable || modules.mappings.at[k].module != m->module;
+        const char *name = first ? modules.list.at[m->module].path : "";
+        if (*name != '/' || (is_own && !frame_in_c_library(name)) || ++files > FILES_MOST)
+            continue;
+        r = add_file(places, pid, process_mapped_open(proc, m->start, m->end), is_own);
+    }
+    return r;
+}
+
+/* The command's program, as execvp() will find it. */
+static int add_program(struct profile_allocs_places *places, pid_t pid, const char *command)
+{
+    const char *path = getenv("PATH"), *at = path ? path : "/usr/bin:/bin";
+    char file[4096];
+    if (strchr(command, '/'))
+        return add_file(places, pid, open(command, O_RDONLY | O_CLOEXEC), false);
+    for (; *at; at += *at == ':') {
+        int length = (int)strcspn(at, ":");
+        snprintf(file, sizeof(file), "%.*s/%s", length, at, command);
+        if (access(file, X_OK) == 0)
+            return add_file(places, pid, open(file, O_RDONLY | O_CLOEXEC), false);
+        at += length;
+    }
+    return 0;
+}
+
+int profile_allocs_find(const struct sampler_options *o, pid_t child, const char *command,
+                        struct profile_allocs_places *places, struct problem *problem)
+{
+    size_t count = 0;
+    int r = child ? add_process(places, child, getpid()) : 0;
+    if (child && r >= 0)
+        r = add_program(places, child, command);
+    _cleanup_(freep) pid_t *family = child ? NULL : family_of(o->pids, o->pid_count, &count);
+    for (size_t i = 0; i < count && r >= 0; i++)
+        r = add_process(places, family[i], family[i]);
+    if (r >= 0 && !places->list.count)
+        r = -ENOENT;
+    if (r == -ENOENT) {
+        problem_set(problem, r, "no file that the process has mapped exports malloc() and free()");
+        problem_remedy(problem, "A program that is linked statically, or has an allocator of its own, shows "
+                                "with --event page-faults which code first uses new memory.");
+    } else if (r < 0) {
+        problem_set(problem, r, "cannot find malloc(): %s", strerror(-r));
+        if (r == -EACCES || r == -EPERM)
+            problem_remedy(problem, "Run as root.");
+    }
+    return r;
+}
+
+void profile_allocs_done(struct profile_allocs_places *places)
+{
+    array_foreach (&places->paths, path)
+        free(*path);
+    array_done(&places->paths);
+    array_foreach (&places->files, fd)
+        close(*fd);
+    array_done(&places->files);
+    array_done(&places->list);
+}
+
+/* ---- what came out ---- */
+
+static const char *bytes_text(double bytes, char *buffer, size_t size)
+{
+    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    for (; bytes >= 9999.5 && unit + 1 < ARRAY_SIZE(UNITS); unit++)
+        bytes /= 1000;
+    snprintf(buffer, size, "%.*f %s", unit && bytes < 100 ? 1 : 0, bytes, UNITS[unit]);
+    return buffer;
+}
+
+static double percent(double part, double of)
+{
+    return of > 0 ? 100 * part / of : 0;
+}
+
+static void add_callers(struct text *out, const struct allocs *a, const struct profile *p,
+                        const struct alloc_site *site)
+{
+    const struct profile *stacks = allocs_stacks(a);
+    bool below = false;
+    int shown = 0;
+    for (uint32_t at = site->stack; at && shown < CALLERS; at = stacks->nodes.at[at].parent) {
+        uint32_t frame = stacks->nodes.at[at].frame;
+        uint8_t kind = p->frames.at[frame].kind;
+        if (below && kind != FRAME_GROUP && kind != FRAME_TRUNCATED) {
+            text_add(out, " < ");
+            text_add_visible(out, profile_text(p, p->frames.at[frame].name),
+                             strlen(profile_text(p, p->frames.at[frame].name)));
+            shown++;
+        }
+        below |= frame == site->frame;
+    }
+}
+
+int profile_allocs_print(const struct allocs *a, const struct profile *p, unsigned top)
+{
+    struct alloc_site all;
+    size_t count;
+    char alive[24], made[24];
+    _cleanup_(text_done) struct text line = {0};
+    if (!a)
+        return EXIT_DONE;
+    _cleanup_(freep) struct alloc_site *sites = allocs_sites(a, &all, &count);
+    if (!sites)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+    printf("allocated: %s (+- %.1f %%) in %.0f allocations; not freed when sampling ended: %s (+- %.1f %%) "
+           "in %.0f\n",
+           bytes_text(all.made.bytes, made, sizeof(made)), percent(all.made.bytes_error, all.made.bytes),
+           all.made.count, bytes_text(all.alive.bytes, alive, sizeof(alive)),
+           percent(all.alive.bytes_error, all.alive.bytes), all.alive.count);
+    printf("%s%12s %7s %9s %12s %9s  allocated in%s\n", cli_style(1, STYLE_BOLD), "not freed", "+-", "pieces",
+           "allocated", "pieces", cli_style(1, STYLE_NONE));
+    for (size_t i = 0; i < count && i < top; i++) {
+        const struct alloc_site *s = &sites[i];
+        text_clear(&line);
+        text_addf(&line, "%12s %6.1f%% %9.0f %12s %9.0f  ", bytes_text(s->alive.bytes, alive, sizeof(alive)),
+                  percent(s->alive.bytes_error, s->alive.bytes), s->alive.count,
+                  bytes_text(s->made.bytes, made, sizeof(made)), s->made.count);
+        profile_place_add(&line, p, s->frame);
+        add_callers(&line, a, p, s);
+        cli_put(stdout, text_get(&line));
+        putchar('\n');
+    }
+    return EXIT_DONE;
+}
+
+static void hidden_in(struct sampler *sampler, const struct sampler_options *o, pid_t pid)
+{
+    const char *called = sampler_runtime(sampler, pid);
+    bool allocates = false;
+    for (size_t i = 0; i < o->alloc_place_count; i++)
+        allocates |= o->alloc_places[i].pid == pid && o->alloc_places[i].function >= ALLOC_HEAP_SECOND;
+    for (const struct runtime *const *runtime = RUNTIMES; called && *runtime; runtime++) {
+        const struct runtime_heap *heap = (*runtime)->heap;
+        if (heap && strstr(called, heap->called))
+            cli_printf(stderr, "sonde: not seen in process %d: %s%s: %s\n", (int)pid,
+                       allocates ? "what stays of " : "", heap->objects,
+                       allocates ? heap->stays : heap->allocates);
+    }
+}
+
+void profile_allocs_print_hidden(struct sampler *sampler, const struct sampler_options *o, pid_t child)
+{
+    if (child)
+        hidden_in(sampler, o, child);
+    for (size_t i = 0; i < o->pid_count; i++)
+        hidden_in(sampler, o, o->pids[i]);
+}
+
+/* ---- JSON ---- */
+
+static json_t *amount_json(const struct alloc_amount *amount)
+{
+    return json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)llround(amount->bytes), "error_bytes",
+                     (json_int_t)llround(amount->bytes_error), "count", (json_int_t)llround(amount->count));
+}
+
+static json_t *site_json(const struct allocs *a, const struct profile *p, const struct alloc_site *site)
+{
+    const struct profile *stacks = allocs_stacks(a);
+    json_t *stack = json_array();
+    for (uint32_t at = site->stack; at; at = stacks->nodes.at[at].parent) {
+        const struct profile_frame *f = &p->frames.at[stacks->nodes.at[at].frame];
+        if (f->kind != FRAME_GROUP)
+            json_array_append_new(stack, profile_place_text(profile_text(p, f->name)));
+    }
+    const char *function = site->frame ? profile_text(p, p->frames.at[site->frame].name) : "";
+    json_t *json =
+        json_pack("{s:o, s:o, s:o, s:o}", "function", profile_place_text(function), "not_freed",
+                  amount_json(&site->alive), "allocated", amount_json(&site->made), "stack", stack);
+    profile_place_add_json(json, p, site->frame);
+    return json;
+}
+
+int profile_allocs_add_json(const struct allocs *a, const struct profile *p, unsigned top, json_t *to)
+{
+    struct alloc_site all;
+    size_t count;
+    uint64_t not_followed;
+    _cleanup_(freep) struct alloc_site *sites = allocs_sites(a, &all, &count);
+    json_t *list = json_array();
+    for (size_t i = 0; sites && i < count && i < top; i++)
+        json_array_append_new(list, site_json(a, p, &sites[i]));
+    uint64_t sampled = allocs_sampled(a, &not_followed);
+    if (!sites) {
+        json_decref(list);
+        return -ENOMEM;
+    }
+    return json_object_set_new(to, "allocations",
+                               json_pack("{s:o, s:o, s:I, s:I, s:o}", "not_freed", amount_json(&all.alive),
+                                         "allocated", amount_json(&all.made), "sampled_count",
+                                         (json_int_t)sampled, "not_followed_count", (json_int_t)not_followed,
+                                         "places", list))
+               ? -ENOMEM
+               : 0;
+}
