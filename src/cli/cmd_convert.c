@@ -237,7 +237,7 @@ const struct command command_convert = {
     .help =
         "Any trace that `sonde trace` reads. ctf: a directory that babeltrace2 and Trace Compass open; "
         "perfetto: a\n"
-        "file for ui.perfetto.dev; json: one object a line, as `sonde trace events --json` prints them.\n",
+        "file for ui.perfetto.dev; json: one object per line, as `sonde trace events --json` prints them.\n",
     .options = OPTIONS,
     .examples = "  sonde convert --to perfetto -o out.pftrace sonde-trace\n"
                 "  sonde convert --to ctf -o copy lttng-traces/session\n"

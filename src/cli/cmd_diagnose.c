@@ -297,7 +297,7 @@ static int run(struct options *options, const char *const *paths, size_t count, 
     if (r == -ENODATA)
         problem_remedy(problem,
                        "Spans are read from OTLP, Jaeger and Zipkin JSON, OTLP protobuf, CSV and Parquet, "
-                       "and from folders that sonde recorded.");
+                       "and from directories that sonde recorded.");
     return r == 0 ? finish(options, normal, diagnosis, report, ret_outcome, problem) : r;
 }
 
@@ -321,7 +321,7 @@ static int take_gate(const char *value, void *into, struct problem *problem)
 #define AT(field) offsetof(struct options, field)
 static const struct option_row ROWS[] = {
     {"json", .text = "print one JSON document", .type = OPTION_FLAG, .at = AT(json)},
-    {"requests", .text = "and include every request with its critical path", .type = OPTION_CALL,
+    {"requests", .text = "with --json: include every request with its critical path", .type = OPTION_CALL,
      .take = take_requests},
     {"gate", .value = "[=SEVERITY]",
      .text = "exit with 10 if there is a finding of this severity (default: warning), with 11 if that cannot "

@@ -177,10 +177,10 @@ static const struct option_row ROWS[] = {
      OPTION_TEXT, .at = AT(output)},
     {"json", .text = "print one JSON document", .type = OPTION_FLAG, .at = AT(json)},
     {"since", .value = "WHEN",
-     .text = "a store of profiles: compare what is later with as long a time before it (2h, 3d, yesterday, "
-             "2026-11-30, 2026-11-30T14:00)",
+     .text = "with a store of profiles: compare the time since then with as long a time before it (2h, 3d, "
+             "yesterday, 2026-11-30, 2026-11-30T14:00)",
      .type = OPTION_TEXT, .at = AT(since)},
-    {"until", .value = "WHEN", .text = "and what is later ends then (now)", .type = OPTION_TEXT,
+    {"until", .value = "WHEN", .text = "the end of the later period (now)", .type = OPTION_TEXT,
      .at = AT(until)},
     {"top", 'n', "N", "how many functions, parts or operations to list (30)", OPTION_COUNT, .least = 1,
      .most = 1e9, .at = AT(top)},
@@ -380,11 +380,9 @@ const struct command command_diff = {
     .arguments = "[OPTION...] BEFORE AFTER | --since WHEN STORE",
     .summary = "Compare two traces of a service, or two profiles: what became slower, what faster",
     .help =
-        "Two trace folders: for each endpoint what its latency consists of (layers, operations, waits), how "
-        "long\n"
-        "each kind of operation took, and which findings are new or gone; what differs by no more than the "
-        "traces\n"
-        "vary in themselves is said to be within noise.\n"
+        "Two directories with traces: for each endpoint what its latency consists of (layers, operations,\n"
+        "waits), how long each kind of operation took, and which findings are new or gone; what differs by\n"
+        "no more than each trace varies in itself is reported as within noise.\n"
         "Two profiles (pprof, folded): which functions became slower or faster, by how much, with an "
         "interval of "
         "95 %,\n"

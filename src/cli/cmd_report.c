@@ -475,9 +475,10 @@ static const struct option_row ROWS[] = {
     {"gate", .value = "SEVERITY|KIND",
      .text = "exit with 10 at a finding of that severity (info, warning, critical) or above, or of that kind",
      .type = OPTION_CALL, .take = take_gate},
-    {"html", .value = "FILE", .text = "write the page as one file, too; it opens without a server",
+    {"html", .value = "FILE", .text = "also write the page as one file, which opens without a server",
      .type = OPTION_TEXT, .at = AT(html)},
-    {"html-mb", .value = "N", .text = "with at most about N MB (20): the overview and findings come first",
+    {"html-mb", .value = "N",
+     .text = "limit that file to about N MB (20); the overview and findings come first",
      .type = OPTION_NUMBER, .least = 0.1, .most = 2000, .at = AT(html_mb)},
     {"follow", .text = "first show findings as they appear, until the recording ends or Ctrl-C",
      .type = OPTION_FLAG, .at = AT(follow)},
@@ -523,8 +524,8 @@ const struct command command_report = {
         "Then the endpoints with their latencies, the slowest request from HTTP down to Redis, and what was\n"
         "lost or could not be seen. Exits with 4 when events were lost, 10 when the gate is reached, else "
         "0.\n"
-        "Of a store of profiles (sonde profile --store): functions whose share of their service's CPU has "
-        "grown.\n",
+        "For a store of profiles (sonde profile --store): the functions whose share of their service's CPU\n"
+        "has grown.\n",
     .options = OPTIONS,
     .examples = "  sonde report /tmp/trace\n"
                 "  sonde report --json /tmp/trace | jq '.findings[] | .title'\n"

@@ -400,7 +400,7 @@ struct top_options {
 static const struct option_row ROWS[] = {
     {"frequency", 'F', "N", "samples per second and CPU (99)", OPTION_COUNT, .least = 1, .most = 10000,
      .at = AT(frequency)},
-    {"interval", 'i', "SECONDS", "how often to show (1)", OPTION_NUMBER, .least = 0.1, .most = 3600,
+    {"interval", 'i', "SECONDS", "time between updates (1)", OPTION_NUMBER, .least = 0.1, .most = 3600,
      .at = AT(interval)},
     {"count", 'n', "N", "stop after N intervals", OPTION_COUNT, .least = 1, .most = 1e9,
      .at = AT(top.rounds)},

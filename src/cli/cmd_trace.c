@@ -498,7 +498,7 @@ void trace_asked_done(struct trace_asked *asked)
 
 #define AT(field) offsetof(struct trace_asked, field)
 static const struct option_row JSON_ROWS[] = {
-    {"json", .text = "info: one document; events and states: one object a line", .type = OPTION_FLAG,
+    {"json", .text = "info: one document; events and states: one object per line", .type = OPTION_FLAG,
      .at = AT(json)},
     {NULL}};
 static const struct option_row READING_TRACE_ROWS[] = {

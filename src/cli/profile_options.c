@@ -142,8 +142,8 @@ static const struct option_row ROWS[] = {
     {"store-quota", .value = "MB", .text = "remove the oldest windows when all take more than this (1074)",
      .type = OPTION_NUMBER, .least = 1, .most = 1e9, .at = AT(quota_mb)},
     {"metrics", .value = "ADDRESS",
-     .text = "with --store: serve Prometheus at http://ADDRESS/metrics (127.0.0.1:9477) what the hottest "
-             "functions of each service took",
+     .text = "with --store: export what the hottest functions of each service took to Prometheus, at "
+             "http://ADDRESS/metrics (127.0.0.1:9477)",
      .type = OPTION_TEXT, .at = AT(metrics)},
     {"tune", .value = "[=PERCENT]",
      .text =
@@ -176,15 +176,15 @@ static const struct option_row ROWS[] = {
     {"off-cpu-min", .value = "MS", .text = "leave out shorter waits (1; 0 with --event lock)",
      .type = OPTION_CALL, .take = take_off_cpu_min},
     {"wakers", .value = "[=stacks]",
-     .text = "let the innermost frame of a wait name who ended it: a thread, a timer, an interrupt; stacks: "
-             "and behind it the stack that did so, and who had woken that thread",
+     .text = "name what ended each wait in its innermost frame: a thread, a timer, an interrupt; with "
+             "stacks, followed by that thread's stack, and by what had woken it",
      .type = OPTION_CALL, .take = take_wakers},
     {"idle", .text = "include idle waits: those of event loops and workers without work, left out otherwise",
      .type = OPTION_FLAG, .at = AT(sampler.idle)},
     {"threads", .text = "separate threads", .type = OPTION_FLAG, .at = AT(sampler.by_thread)},
     {"prune", .value = "[=PERCENT]",
      .text = "keep the busiest threads that have PERCENT (99) of each process; the others become one, [rare "
-             "threads]; the error that this makes is measured and reported",
+             "threads]; the error that this causes is measured and reported",
      .type = OPTION_CALL, .take = take_prune},
     {"by-service", .text = "merge processes of one name, and their threads of one name", .type = OPTION_FLAG,
      .at = AT(by_service)},

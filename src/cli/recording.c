@@ -55,10 +55,8 @@ const struct option_row recording_rows[] = {
     {"level", .value = "LEVEL",
      .text =
          "how much is recorded: requests (when they began and ended, Redis commands), usual, everything "
-         "(each "
-         "system call too: those of all programs of this machine take about 150 ns longer while it runs). "
-         "SIGUSR1 "
-         "records more, SIGUSR2 less from then on",
+         "(every system call, too: while it runs, those of all programs on this machine take about 150 ns "
+         "longer). SIGUSR1 records more, SIGUSR2 less from then on",
      .type = OPTION_TEXT, .at = AT(observe.level)},
     {"kernel", .value = "[=FAMILY,...]",
      .text = "kernel events to record instead of the level's: sys, sched, wakeup, tcp, block, connect, or "
@@ -88,7 +86,7 @@ const struct option_row recording_rows[] = {
 const struct option_row recording_report_rows[] = {
     {"follow", .text = "show findings as they appear, and the report at the end", .type = OPTION_FLAG,
      .at = AT(follow)},
-    {"json", .text = "print the report as one JSON document; with --follow a document a line",
+    {"json", .text = "print the report as one JSON document; with --follow one document per line",
      .type = OPTION_FLAG, .at = AT(json)},
     {NULL},
 };

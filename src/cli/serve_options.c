@@ -59,14 +59,14 @@ static const struct option_row ROWS[] = {
      .text = "answer to this host name too, besides the address and localhost; may be repeated",
      .type = OPTION_CALL, .take = take_host},
     {"max-connections", .value = "N",
-     .text = "close further ones at once (default 4096, or what the system allows)", .type = OPTION_COUNT,
-     .least = 1, .most = 1e6, .at = AT(connections_max)},
+     .text = "accept at most N connections at once (default 4096, or what the system allows)",
+     .type = OPTION_COUNT, .least = 1, .most = 1e6, .at = AT(connections_max)},
     {"token-file", .value = "FILE",
      .text =
          "require this token (16 characters or more, in a file that others cannot read); mandatory beyond "
          "loopback",
      .type = OPTION_TEXT, .at = AT(token_file)},
-    {"send-token-file", .value = "FILE", .text = "require this one of clients that send spans instead",
+    {"send-token-file", .value = "FILE", .text = "require this token instead from clients that send spans",
      .type = OPTION_TEXT, .at = AT(send_token_file)},
     {NULL}};
 

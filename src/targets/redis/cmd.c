@@ -121,13 +121,13 @@ static const struct option_row OPTION_ROWS[] = {
      .text = "show commands, waits, event loop and cluster bus while they are recorded, and "
              "findings as they appear",
      .type = OPTION_FLAG, .at = AT(follow)},
-    {"interval", .value = "SECONDS", .text = "with --follow: time between two views (1)",
+    {"interval", .value = "SECONDS", .text = "with --follow: time between updates (1)",
      .type = OPTION_SECONDS, .at = AT(live.interval_s)},
     {"netflow",
      .text = "follow each request through a cluster, stage by stage: of a recording, or a directory with "
              "those of its nodes and clients",
      .type = OPTION_FLAG, .at = AT(netflow)},
-    {"json", .text = "print one JSON document: findings, servers; with --follow a document a line",
+    {"json", .text = "print one JSON document: findings, servers; with --follow one document per line",
      .type = OPTION_FLAG, .at = AT(reading.json)},
     {"slow-command-ms", .value = "MS", .text = "report commands that execute longer than MS (10)",
      .type = OPTION_MS, .at = AT(reading.analyze.slow_command_ns)},

@@ -24,9 +24,8 @@ enum { ANSWER_MS = 10000, PIECE = 16384, REDIS_PORT = 6379, DURATION = 32, PASSW
 
 const struct option_row redis_remote_rows[] = {
     {"remote",
-     .text =
-         "ask the server at HOST:PORT what it says of itself, instead of attaching: INFO, SLOWLOG, LATENCY, "
-         "CLUSTER NODES, and nothing else",
+     .text = "ask the server at HOST:PORT about itself instead of attaching: INFO, SLOWLOG, LATENCY, "
+             "CLUSTER NODES, and nothing else",
      .type = OPTION_FLAG, .at = AT(remote)},
     {"user", .value = "NAME", .text = "with --remote: authenticate as NAME", .type = OPTION_TEXT,
      .at = AT(user)},
@@ -34,8 +33,8 @@ const struct option_row redis_remote_rows[] = {
      .text =
          "with --remote: read the password from its first line (default: environment variable REDISCLI_AUTH)",
      .type = OPTION_TEXT, .at = AT(password_file)},
-    {"tls", .text = "with --remote: by TLS, with a certificate that is valid for HOST", .type = OPTION_FLAG,
-     .at = AT(tls)},
+    {"tls", .text = "with --remote: connect over TLS; the certificate must be valid for HOST",
+     .type = OPTION_FLAG, .at = AT(tls)},
     {"cacert", .value = "FILE",
      .text = "with --tls: certificate authorities to trust (default: the system's)", .type = OPTION_TEXT,
      .at = AT(authorities)},
