@@ -227,14 +227,25 @@ const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uin
     return NULL;
 }
 
+/* Of [from, to), the time in which the event loop had a CPU when it had work: else it could not have handed a
+ * connection on. */
+static uint64_t loop_net_ns(const struct process *process, const struct request *request, uint64_t from_ns,
+                            uint64_t to_ns)
+{
+    const uint64_t *thread = map_get(&process->threads, (uint64_t)request->tid);
+    return thread ? activity_net_ns((const struct thread *)(uintptr_t)*thread, from_ns, to_ns)
+                  : to_ns - from_ns;
+}
+
 static void waited_for_connection(struct analysis *a, const struct process *process, struct request *request,
                                   struct path_step *step, const char *peer)
 {
     static const struct connection *busy[LANES_MAX];
     size_t count = all_busy(process, peer, step->start_ns, step->end_ns, busy);
-    struct fault *fault = count ? charge(a, FINDING_connection_pool_starved, process, peer, request,
-                                         step->start_ns, step->end_ns, step->end_ns - step->start_ns)
-                                : NULL;
+    struct fault *fault =
+        count ? charge(a, FINDING_connection_pool_starved, process, peer, request, step->start_ns,
+                       step->end_ns, loop_net_ns(process, request, step->start_ns, step->end_ns))
+              : NULL;
     if (!fault)
         return;
     step->class = PATH_FREE;
@@ -352,9 +363,10 @@ static void answered_from_pool(struct analysis *a, const struct process *process
     if (c->ended.owner == request->serial || asked_ns < step->start_ns + WAIT_MIN_NS || asked_ns >= until_ns)
         return;
     size_t count = all_busy(process, c->peer_name, step->start_ns, asked_ns, busy);
-    struct fault *fault = count ? charge(a, FINDING_connection_pool_starved, process, c->peer_name, request,
-                                         step->start_ns, asked_ns, asked_ns - step->start_ns)
-                                : NULL;
+    struct fault *fault =
+        count ? charge(a, FINDING_connection_pool_starved, process, c->peer_name, request, step->start_ns,
+                       asked_ns, loop_net_ns(process, request, step->start_ns, asked_ns))
+              : NULL;
     if (!fault)
         return;
     fault->lanes = MAX(fault->lanes, (uint32_t)count);

@@ -41,10 +41,11 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
                                   : "others whose requests are not known";
     const char *machine =
         fault->run_queue_ns * 10 > fault->total_ns
-            ? finding_say(f,
-                          " For %s of that time the workers themselves waited for a CPU, which is due to the "
-                          "machine's load and is not counted as lost here.",
-                          say_ns(&queue, fault->run_queue_ns))
+            ? finding_say(
+                  f,
+                  " For %s of that time %s waited for a CPU, which is due to the machine's load and is "
+                  "not counted as lost here.",
+                  say_ns(&queue, fault->run_queue_ns), workers ? "the workers themselves" : "the event loop")
             : "";
     if (workers && !fault->later)
         machine = finding_say(f, "%s It was their first task, for which they were started.", machine);
@@ -61,8 +62,7 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
-    if (workers)
-        finding_add_count(f, "run_queue_ns", fault->run_queue_ns);
+    finding_add_count(f, "run_queue_ns", fault->run_queue_ns);
     finding_add_text(f, "held_by", who);
     finding_add_real(f, "held_share", share);
     finding_add_count(f, "held_worst_ns", most->worst_ns);

@@ -74,6 +74,7 @@
          EVIDENCE("waits_count", "how often requests waited for one")                                        \
          EVIDENCE("waited_ns", "their waiting time in total")                                                \
          EVIDENCE("worst_ns", "the longest wait")                                                            \
+         EVIDENCE("run_queue_ns", "of it, while the event loop had no CPU (not this fault's doing)")               \
          EVIDENCE("held_by", "whose requests held them most of that time")                                   \
          EVIDENCE("held_share", "their share of it, 0 to 1")                                                 \
          EVIDENCE("held_worst_ns", "the longest that one of them held one")                                  \

@@ -115,11 +115,37 @@ static void waits_beside_a_free_connection_are_not_explained_by_it(void **state)
     feed_done(&feed);
 }
 
+/* The loop had no CPU for most of the time: it could not hand the connection on. */
+static void waits_of_a_starved_loop_are_the_machines(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 1; i < 6; i++) {
+        uint64_t at = MS(1000 * i);
+        begin_in(&feed, FIRST, CONTEXT_FIRST + (uint32_t)i * 10, "/slow", at);
+        ask(&feed, CONTEXT_FIRST + (uint32_t)i * 10, at + US(50));
+        end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+        begin_in(&feed, SECOND, CONTEXT_SECOND + (uint32_t)i * 10, "/quick", at + MS(20));
+        end_turn(&feed, API, SECOND, at + MS(20) - US(50), at + MS(20) + US(100));
+        FEED(&feed, sched_switch, 1, 1, at + MS(199), MS(175), .pid = API, .tid = API, .runnable_ns = MS(175),
+             .reason = SONDE_off_reason_preempted);
+        database_answers(&feed, FIRST, CONTEXT_SECOND + (uint32_t)i * 10, at + MS(200));
+        database_answers(&feed, SECOND, 0, at + MS(203));
+    }
+    const struct finding *f = find(feed_finish(&feed), FINDING_connection_pool_starved);
+    assert_non_null(f);
+    assert_int_equal(finding_get_evidence(f, "run_queue_ns")->count, 5 * MS(175));
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(178), 5 * MS(181));
+    assert_int_equal(f->severity, SEVERITY_INFO);
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_for_a_connection_that_is_held),
         cmocka_unit_test(handed_on_in_the_wrong_context),
+        cmocka_unit_test(waits_of_a_starved_loop_are_the_machines),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
