@@ -12,7 +12,7 @@
 #include "base/macro.h"
 #include "diagnose/diagnosis.h"
 
-#define FALSE_ALARMS  0.001 /* an hour, over all that is looked at: less than one in a month */
+#define FALSE_ALARMS  0.003 /* an hour, over all that is looked at: one in two weeks */
 #define HOUR_NS       (3600 * NS_PER_S)
 #define FOLLOWS_SHARE 0.5 /* of the growth, that lies at a service that is called */
 

@@ -133,48 +133,64 @@ static bool newest_whole(const struct day_line *line, struct day_hour *ret_hour)
            find(line, before->hour, ret_hour);
 }
 
-/* How much a level differs from the same hour of the day before by itself, beyond what so few requests make:
- * robustly, over all hours up to yesterday's. What happens today is left out. */
+/* The same hour of the days before: how many there are. */
+static size_t find_days(const struct day_line *line, uint32_t hour, struct day_hour days[DAYS_MAX])
+{
+    size_t n = 0;
+    for (uint32_t day = 1; day <= DAYS_MAX; day++)
+        n += find(line, hour - day * DAY, &days[n]);
+    return n;
+}
+
+static double median_but(const struct day_hour *days, size_t count, size_t but, enum day_measure measure)
+{
+    double levels[DAYS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i != but)
+            levels[n++] = days[i].level[measure];
+    return stats_median(levels, n);
+}
+
+/* How far an hour is from the same hour of other days by itself, beyond what so few requests make: robustly,
+ * over the hours of the days before, each against the others. What happens today is left out. */
 static bool find_spread(const struct day_line *line, uint32_t now, enum day_measure measure,
                         double *ret_spread, double *ret_freedom)
 {
-    double differences[DAYS_HOURS], chance[DAYS_HOURS];
-    size_t n = 0;
-    uint32_t days = 0; /* a bit for each */
-    array_foreach (&line->hours, h) {
-        struct day_hour before;
-        if (h->hour + DAY > now || h->requests < DAYS_REQUESTS || !find(line, h->hour - DAY, &before))
-            continue;
-        differences[n] = fabs((double)(h->level[measure] - before.level[measure]));
-        chance[n++] = hypot(h->error[measure], before.error[measure]);
-        days |= 1u << ((now - h->hour) / DAY % 32);
+    double away[DAYS_MAX * DAY], chance[DAYS_MAX * DAY];
+    size_t n = 0, most = 0;
+    for (uint32_t hour = now + 1 - DAY; hour <= now; hour++) {
+        struct day_hour days[DAYS_MAX];
+        size_t count = find_days(line, hour, days);
+        for (size_t i = 0; count >= 2 && i < count; i++) {
+            away[n] = fabs(days[i].level[measure] - median_but(days, count, i, measure));
+            chance[n++] = days[i].error[measure];
+        }
+        most = MAX(most, count);
     }
     if (n < PAIRS_MIN)
         return false;
-    double all = 1.4826 * stats_median(differences, n), few = stats_median(chance, n);
+    double all = 1.4826 * stats_median(away, n), few = stats_median(chance, n);
     *ret_spread = fmax(sqrt(fmax(all * all - few * few, 0)), SPREAD_MIN[measure]);
-    *ret_freedom = FREEDOM_OF_A_DAY * __builtin_popcount(days); /* hours of a day are much alike */
+    *ret_freedom = FREEDOM_OF_A_DAY * (double)(most - 1); /* hours of a day are much alike */
     return true;
 }
 
 bool days_compare(const struct day_line *line, enum day_measure measure, struct day_change *ret_change)
 {
     struct day_change change = {.measure = measure};
-    double spread, freedom, levels[DAYS_MAX], errors[DAYS_MAX];
+    double spread, freedom, errors[DAYS_MAX];
     if (!newest_whole(line, &change.now))
         return false;
     uint32_t hour = change.now.hour;
     if (!find(line, hour - DAY, &change.yesterday) || !find_spread(line, hour, measure, &spread, &freedom))
         return false;
     find(line, hour - WEEK, &change.last_week);
-    for (uint32_t day = 1; day <= DAYS_MAX; day++) {
-        struct day_hour other;
-        if (!find(line, hour - day * DAY, &other))
-            continue;
-        levels[change.days] = other.level[measure];
-        errors[change.days++] = other.error[measure];
-    }
-    double now = change.now.level[measure], usual = stats_median(levels, change.days);
+    struct day_hour others[DAYS_MAX];
+    change.days = find_days(line, hour, others);
+    for (size_t i = 0; i < change.days; i++)
+        errors[i] = others[i].error[measure];
+    double now = change.now.level[measure], usual = median_but(others, change.days, DAYS_MAX, measure);
     double most = fmax(usual, change.yesterday.level[measure]);
     if (change.last_week.requests)
         most = fmax(most, change.last_week.level[measure]);
