@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -190,6 +191,8 @@ static void run_lender(void *marks, int socket)
     const struct sandbox_rights rights = {.observes = true, .lends = true, .capabilities = NEEDED};
     struct scope scope = {0};
     sandbox_close_standard();
+    /* The sampler waits for what it is lent, and goes first itself (profile/sampler_program.c). */
+    (void)setpriority(PRIO_PROCESS, 0, -10);
     if (sandbox_confine(&rights, NULL) < 0 || marks_new(marks, &scope.marks) < 0)
         return;
     for (struct broker_head asked = {0};;) {
