@@ -92,7 +92,7 @@ async function run() {
     if (sonde.exitCode === null) sonde.kill('SIGINT');
     await ended;
     const number = (pattern) => Number(pattern.exec(said)?.[1] ?? NaN);
-    const summary = { commit, run: started, ended: { minutes: round(pieces.reduce((s, p) => s + p.minutes, 0)), exit: sonde.exitCode, stacks: number(/sonde: (\d+) stacks/), complete_percent: number(/stacks, ([\d.]+) %/), lost: number(/; (\d+) lost/), program_ns_a_tick: number(/sampler (\d+) ns a tick/), agent_percent: number(/agent ([\d.]+) %/), maps_mb: number(/and (\d+) MB of maps/), said: said.trim() } };
+    const summary = { commit, run: started, ended: { minutes: round(pieces.reduce((s, p) => s + p.minutes, 0)), exit: sonde.exitCode, stacks: number(/sonde: (\d+) stacks/), complete_percent: number(/stacks, ([\d.]+) %/), lost: number(/; (\d+) lost/), program_ns_a_tick: number(/sampler (\d+) ns a tick/), agent_percent: number(/agent ([\d.]+) %/), maps_mb: number(/and (\d+) MB of maps/), said: said.trim().replaceAll(o.store, 'DIR') } };
     fs.appendFileSync(results, `${JSON.stringify(summary)}\n`);
 }
 

@@ -83,6 +83,23 @@ static void waits_for_a_cpu_are_no_work(void **state)
     feed_done(&feed);
 }
 
+/* A call for 100 KB in which the thread waited for 300 ms, for the collector's threads: one for 2 MB is the
+ * longest. */
+static void waits_within_a_call_are_no_encoding(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    requests(&feed, 30, MS(24), MS(20), 2000000);
+    FEED(&feed, sched_switch, 1, 1, MS(40400), MS(300), .pid = API, .tid = API);
+    encoding_request(&feed, API, STRINGIFY, "/files", MS(40095), MS(330), MS(310), 100000);
+    const struct finding *f = find(feed_finish(&feed), FINDING_serialisation);
+    assert_non_null(f);
+    assert_int_equal(finding_get_evidence(f, "worst_bytes")->count, 2000000);
+    assert_in_range(finding_get_evidence(f, "encoding_ns")->count, 30 * MS(20), 30 * MS(20) + MS(12));
+    feed_done(&feed);
+}
+
 static void short_calls_are_none(void **state)
 {
     struct feed feed;

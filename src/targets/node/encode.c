@@ -23,12 +23,20 @@ static struct encode_sum *sum_of(struct analysis *a, struct process *process, ui
     return &node_process(process)->encode[MIN(what, ENCODE_KINDS - 1)];
 }
 
+/* Encoding only computes: what the thread waits for meanwhile are the collector's threads, which may lack a
+ * CPU, or memory. */
+uint64_t encode_took_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    struct activity_times times;
+    return activity_times(thread, start_ns, end_ns, &times) ? times.running_ns : end_ns - start_ns;
+}
+
 void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
                  uint64_t bytes)
 {
     struct encode_sum *sum = sum_of(a, thread->process, what);
     struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
-    uint64_t took_ns = activity_net_ns(thread, start_ns, end_ns);
+    uint64_t took_ns = encode_took_ns(thread, start_ns, end_ns);
     if (bin)
         bin->encode_ns += took_ns;
     if (!sum)

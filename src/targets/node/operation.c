@@ -98,6 +98,7 @@ void read_runtime_span(struct turn *t, const struct item *item, const struct con
         span.work_end_ns = item->end_ns;
         span.times = 1;
     } else if (item->event == SONDE_EVENT_v8_encode) {
+        took_ns = encode_took_ns(t->thread, item->start_ns, item->end_ns);
         t->encode_ns += took_ns;
         if (took_ns > t->encode_worst_ns) {
             t->encode_worst_ns = took_ns;

@@ -222,6 +222,9 @@ void ports_json(const struct analysis *a, json_t *array);
 void channels_free(struct process *process);
 
 /* encode.c */
+/* What encoding in [start_ns, end_ns) took. It only computes: where it waits, that is for the collector's
+ * threads, which may lack a CPU, or for memory. */
+uint64_t encode_took_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
                  uint64_t bytes);
 /* The first request: what was encoded before is no request's time. */

@@ -193,7 +193,7 @@ bool turn_is_in(struct analysis *a, const struct thread *thread, struct stretch 
         if (item->event == SONDE_EVENT_v8_gc) {
             s->gc_ns += took_ns;
         } else if (item->event == SONDE_EVENT_v8_encode) {
-            s->encode_ns += took_ns;
+            s->encode_ns += encode_took_ns(thread, item->start_ns, item->end_ns);
             s->encode_what = item->small;
         } else if (item->event == SONDE_EVENT_uv_run) {
             s->sync_ns += took_ns;
