@@ -122,7 +122,7 @@ test('what cannot be had is said', { skip }, async (t) => {
 
 const major = Number(process.versions.node.split('.')[0]);
 test("V8's heap: functions that allocate", { skip: skip || (major > 20 && 'pages of the heap are seen to Node 20') }, async (t) => {
-    const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc'], [process.execPath, '--expose-gc', '--max-semi-space-size=16', path.join(PROGRAMS, 'allocs.js')]);
+    const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc'], [process.execPath, '--expose-gc', '--min-semi-space-size=16', '--max-semi-space-size=16', path.join(PROGRAMS, 'allocs.js')]);
     assert.ok(status === 0 || status === 4, stderr);
     const { places } = JSON.parse(stdout).profile.allocations, own = JSON.parse(/^\{.*\}$/m.exec(account)[0]);
     for (const [name, truth] of Object.entries(own)) {

@@ -88,11 +88,19 @@ static void waits_for_a_cpu_are_no_work(void **state)
 static void waits_within_a_call_are_no_encoding(void **state)
 {
     struct feed feed;
+    uint64_t at = MS(40000);
     feed_init(&feed);
     feed_process(&feed, API, 1, "api", US(1));
     requests(&feed, 30, MS(24), MS(20), 2000000);
-    FEED(&feed, sched_switch, 1, 1, MS(40400), MS(300), .pid = API, .tid = API);
-    encoding_request(&feed, API, STRINGIFY, "/files", MS(40095), MS(330), MS(310), 100000);
+    FEED_TEXT(&feed, "/files");
+    FEED(&feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+    FEED(&feed, sched_switch, 1, 1, at + MS(305), MS(300), .pid = API, .tid = API);
+    FEED(&feed, v8_encode, API, API, at + MS(311), MS(310), .what = STRINGIFY, .bytes = 100000);
+    FEED(&feed, http_response, API, API, at + MS(312), 0, .fd = 7, .generation = 1, .status = 200,
+         .header_bytes = 100, .content_length = 50);
+    FEED(&feed, stream_write, API, API, at + MS(313), 0, .fd = 7, .generation = 1, .bytes = 150);
+    FEED(&feed, node_callback, API, API, at + MS(319), MS(319) - US(5), .async_id = 9);
+    FEED(&feed, stream_io, API, API, at + MS(320), MS(320), .fd = 7, .generation = 1, .events = 1);
     const struct finding *f = find(feed_finish(&feed), FINDING_serialisation);
     assert_non_null(f);
     assert_int_equal(finding_get_evidence(f, "worst_bytes")->count, 2000000);
@@ -170,9 +178,13 @@ static void processes_of_one_service(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_calls_are_serialisation), cmocka_unit_test(waits_for_a_cpu_are_no_work),
-        cmocka_unit_test(short_calls_are_none),         cmocka_unit_test(a_share_that_is_small_is_none),
-        cmocka_unit_test(few_long_calls_are_stalls),    cmocka_unit_test(processes_of_one_service),
+        cmocka_unit_test(many_calls_are_serialisation),
+        cmocka_unit_test(waits_for_a_cpu_are_no_work),
+        cmocka_unit_test(waits_within_a_call_are_no_encoding),
+        cmocka_unit_test(short_calls_are_none),
+        cmocka_unit_test(a_share_that_is_small_is_none),
+        cmocka_unit_test(few_long_calls_are_stalls),
+        cmocka_unit_test(processes_of_one_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
