@@ -290,6 +290,8 @@ static int run(struct options *options, const char *const *paths, size_t count, 
         r = read_paths(&files, paths, count, diagnosis_sink(diagnosis), report, problem);
     if (r == 0)
         r = diagnosis_flush(diagnosis, UINT64_MAX);
+    if (r == 0 && files.left_out.what[0])
+        r = report_add_missing(report, "lines that do not parse", files.left_out.what, NULL);
     if (r == 0 && !diagnosis_counts(diagnosis)->spans)
         r = problem_set(problem, -ENODATA, "no spans in %llu file%s (%llu passed over)",
                         (unsigned long long)files.files, files.files == 1 ? "" : "s",

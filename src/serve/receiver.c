@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "page/page.h"
 #include "span/batch.h"
 
 #define QUEUE_MAX ((size_t)256 << 20)
@@ -229,7 +230,9 @@ static void refuse(struct http_response *response, bool json, unsigned status, c
     response->status = status;
     response->retry_after_s = status == 503 || status == 429 ? 1 : 0;
     if (json) {
-        text_addf(&body, "{\"message\":\"%s\"}", words);
+        text_add(&body, "{\"message\":");
+        page_json_string(&body, words);
+        text_add(&body, "}");
     } else {
         char head[2] = {0x12, (char)MIN(strlen(words), (size_t)127)};
         text_add_bytes(&body, head, 2);
@@ -323,7 +326,7 @@ static void count_rejected(struct receiver *r, uint64_t spans)
 /* Unpacks and decodes a body: what is malformed anywhere is refused as a whole. Its spans are kept as far as
  * there is room for them. */
 static int read_body(struct receiver *r, const struct http_request *request, uint32_t kind,
-                     struct batch *batch)
+                     struct batch *batch, struct problem *problem)
 {
     pthread_mutex_lock(&r->queue_lock);
     size_t room = r->settings.held_max - MIN(r->settings.held_max, r->held_bytes);
@@ -332,7 +335,7 @@ static int read_body(struct receiver *r, const struct http_request *request, uin
     if (error < 0)
         return error;
     batch->length = span_batch_unpacked_bytes(batch->spans);
-    error = span_batch_decode(batch->spans, room, NULL);
+    error = span_batch_decode(batch->spans, room, problem);
     batch->held = span_batch_held_bytes(batch->spans);
     return error;
 }
@@ -343,11 +346,12 @@ static void take_body(struct receiver *r, const struct http_request *request, st
     bool json = kind == JOURNAL_OTLP_JSON;
     struct batch *batch = calloc(1, sizeof(*batch));
     struct span_counts counts = {0};
+    struct problem why = {0};
     int error = batch ? 0 : -ENOMEM;
     if (strcasecmp(request->content_encoding, "gzip") == 0)
         kind |= JOURNAL_GZIP;
     if (error == 0)
-        error = read_body(r, request, kind, batch);
+        error = read_body(r, request, kind, batch, &why);
     if (error == 0) {
         counts = *span_batch_counts(batch->spans);
         error = accept_batch(r, batch, kind, request->body, request->length, counts.spans);
@@ -360,9 +364,11 @@ static void take_body(struct receiver *r, const struct http_request *request, st
     if (batch)
         free_batch(batch);
     if (error == -EBADMSG || error == -EFBIG) {
+        char words[sizeof(why.what) + 32];
+        snprintf(words, sizeof(words), "the body is malformed%s%s", why.what[0] ? ": " : "", why.what);
         count(r, &r->counts.refused_malformed);
         refuse(response, json, error == -EFBIG ? 413 : 400,
-               error == -EFBIG ? "the body unpacks to too much" : "the body is malformed");
+               error == -EFBIG ? "the body unpacks to too much" : words);
     } else if (error == -EAGAIN || error == -ENOMEM) {
         count(r, &r->counts.refused_busy);
         refuse(response, json, 503, "too much is waiting; try again");

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "page/page.h"
 #include "serve/tsp_view.h"
+#include "span/jread.h"
 
 enum { UUID = 37, NAME = 256 };
 
@@ -550,6 +551,16 @@ static bool take_body(struct call *call, json_t **ret_document)
     return json_is_object(call->body);
 }
 
+static void refuse_body(struct call *call)
+{
+    struct problem why = {0};
+    char words[sizeof(why.what) + 64];
+    (void)jread_check(call->request->body, call->request->length, &why);
+    snprintf(words, sizeof(words), "the body must be JSON with an object \"parameters\"%s%s",
+             why.what[0] ? "; " : "", why.what);
+    refuse(call, 400, words);
+}
+
 bool tsp_handle(struct tsp *tsp, const struct http_request *request, struct http_response *response)
 {
     struct call call = {.tsp = tsp, .request = request, .response = response};
@@ -568,7 +579,7 @@ bool tsp_handle(struct tsp *tsp, const struct http_request *request, struct http
     if (!take_parts(&call, request->path + prefix))
         refuse(&call, 404, "no such address");
     else if (posts && !take_body(&call, &document))
-        refuse(&call, 400, "the body must be JSON with an object \"parameters\"");
+        refuse_body(&call);
     else
         answer(&call);
     json_decref(document);

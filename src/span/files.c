@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "span/csv.h"
+#include "span/jread.h"
 #include "span/otlp.h"
 #include "span/trace_json.h"
 
@@ -34,6 +35,14 @@ const char *span_format_name(enum span_format format)
 static bool contains(const char *text, size_t length, const char *word)
 {
     return memmem(text, length, word, strlen(word)) != NULL;
+}
+
+static bool looks_like_json(const char *text, size_t length)
+{
+    size_t at = 0;
+    while (at < length && (unsigned char)text[at] <= ' ')
+        at++;
+    return at < length && (text[at] == '{' || text[at] == '[');
 }
 
 enum span_format span_format_detect(const void *bytes, size_t length)
@@ -239,13 +248,16 @@ static int decode_mapped(struct span_files *files, const char *path, struct mapp
         files->skipped++;
         return 0;
     }
+    struct problem inner = {0};
     if (format == FORMAT_UNKNOWN) {
-        problem_set(problem, -EINVAL, "%s: no spans in a format that is known", path);
+        if (looks_like_json(text, length))
+            (void)jread_check(text, length, &inner);
+        problem_set(problem, -EINVAL, "%s: no spans in a format that is known%s%s", path,
+                    inner.what[0] ? "; " : "", inner.what);
         problem_remedy(problem,
                        "Spans are read from OTLP, Jaeger and Zipkin JSON, OTLP protobuf, CSV and Parquet.");
         return -EINVAL;
     }
-    struct problem inner = {0};
     if (format == FORMAT_PARQUET && files->parquet)
         r = files->parquet(path, files->mapping, sink, &inner);
     else
@@ -260,6 +272,8 @@ static int decode_mapped(struct span_files *files, const char *path, struct mapp
         problem_set(problem, r, "%s: %s", path, inner.what[0] ? inner.what : strerror(-r));
         if (inner.remedy[0])
             problem_remedy(problem, "%s", inner.remedy);
+    } else if (inner.what[0] && !files->left_out.what[0]) {
+        problem_set(&files->left_out, 0, "%s: %s", path, inner.what);
     }
     return r;
 }

@@ -42,6 +42,8 @@ struct span_files {
     uint64_t files, bytes, total_bytes;
     uint64_t skipped; /* files in folders that are no span files */
     uint64_t by_format[FORMAT_PARQUET + 1];
+    struct problem left_out; /* of lines that were passed over since they do not parse, the first and why;
+                                left_out.what is empty when there is none */
 };
 
 /* Reads files, and all span files in folders (recursively, by name). A file named itself that is no span file

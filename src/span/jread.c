@@ -18,10 +18,16 @@ struct jread jread_at(const struct jread *json, const char *place)
 
 int jread_fail(struct jread *json, const char *what)
 {
-    if (json->error == 0)
-        json->error = problem_set(json->problem, -EBADMSG, "JSON, byte %zu: %s",
-                                  (size_t)(json->at - json->begin), what);
-    return json->error;
+    if (json->error < 0)
+        return json->error;
+    json->error = -EBADMSG;
+    if (!json->problem) /* lines are not counted for nobody */
+        return json->error;
+    size_t line = 1;
+    for (const char *c = json->begin; c < json->at; c++)
+        line += *c == '\n';
+    return problem_set(json->problem, -EBADMSG, "JSON, line %zu (byte %zu): %s", line,
+                       (size_t)(json->at - json->begin), what);
 }
 
 static void skip_space(struct jread *json)
@@ -84,10 +90,12 @@ static bool step(struct jread *json, char closing)
             jread_fail(json, "a comma or the end of the object or array is expected");
             return false;
         }
-        json->at++;
+        const char *comma = json->at++;
         c = jread_peek(json);
-        if (c == closing)
+        if (c == closing) {
+            json->at = comma;
             jread_fail(json, "a comma before the end of the object or array; remove it");
+        }
     }
     json->started |= bit;
     return json->error == 0;
@@ -346,4 +354,15 @@ struct slice jread_raw(struct jread *json)
     const char *from = json->at;
     jread_skip(json);
     return json->error < 0 ? (struct slice){0} : (struct slice){from, (size_t)(json->at - from)};
+}
+
+int jread_check(const char *text, size_t length, struct problem *problem)
+{
+    struct jread json;
+    jread_init(&json, text, length, NULL, problem);
+    do {
+        jread_skip(&json);
+        skip_space(&json);
+    } while (json.error == 0 && json.at < json.end);
+    return json.error;
 }

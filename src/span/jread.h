@@ -1,5 +1,6 @@
 /* Reading JSON where it lies: a pull parser over one buffer, for span files that are mostly skipped over.
- * Depth is limited, strings without escapes are slices of the input, errors are sticky and name the byte.
+ * Depth is limited, strings without escapes are slices of the input, errors are sticky and name line and
+ * byte.
  *
  *     for (jread_object(&j); jread_member(&j, &key);)
  *         if (slice_is(key, "name"))
@@ -54,5 +55,9 @@ void jread_skip(struct jread *json);
 struct slice jread_raw(struct jread *json);
 
 int jread_fail(struct jread *json, const char *what);
+
+/* Reads one document after another to the end and keeps nothing: 0, or -EBADMSG and where the text is no
+ * JSON, and why not. */
+int jread_check(const char *text, size_t length, struct problem *problem);
 
 #endif

@@ -21,8 +21,8 @@ int otlp_protobuf_check(const void *bytes, size_t length, struct span_counts *re
 int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem);
 
 /* A file of requests, one a line, as the collector writes it: a line that does not parse, such as the last
- * one of a file that is still written, is counted as malformed and passed over. -EINVAL when no line parses.
- */
+ * one of a file that is still written, is counted as malformed and passed over; the problem is then what is
+ * wrong with the first of them, though 0 is returned. -EINVAL when no line parses. */
 int otlp_json_decode_lines(const char *text, size_t length, struct span_sink *sink, struct problem *problem);
 
 #endif

@@ -168,13 +168,16 @@ static int read_request(struct decoder *d, struct jread *json)
     return json->error;
 }
 
-static int decode_documents(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
+/* Of the text that begins at `begin`, where lines and bytes of faults are counted from. */
+static int decode_documents(const char *begin, const char *text, size_t length, struct span_sink *sink,
+                            struct problem *problem)
 {
     struct arena scratch = {0};
     struct jread json;
     struct decoder d;
     d.sink = sink;
-    jread_init(&json, text, length, &scratch, problem);
+    jread_init(&json, begin, (size_t)(text + length - begin), &scratch, problem);
+    json = jread_at(&json, text);
     int r = 0;
     while (r == 0) {
         while (json.at < json.end && (unsigned char)*json.at <= ' ')
@@ -191,7 +194,7 @@ static int decode_documents(const char *text, size_t length, struct span_sink *s
 
 int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
 {
-    return decode_documents(text, length, sink, problem);
+    return decode_documents(text, text, length, sink, problem);
 }
 
 int otlp_json_decode_lines(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
@@ -206,24 +209,18 @@ int otlp_json_decode_lines(const char *text, size_t length, struct span_sink *si
         (otlp_json_check(text, first, &ignored, NULL) == 0 ||
          (second && otlp_json_check(newline + 1, (size_t)(second - newline - 1), &ignored, NULL) == 0));
     if (!by_line)
-        return decode_documents(text, length, sink, problem);
+        return decode_documents(text, text, length, sink, problem);
     for (const char *at = text; at < end; at = newline + 1) {
-        struct problem why = {0};
         newline = memchr(at, '\n', (size_t)(end - at));
         newline = newline ? newline : end;
-        int r = decode_documents(at, (size_t)(newline - at), sink, &why);
+        int r = decode_documents(text, at, (size_t)(newline - at), sink, bad ? NULL : problem);
         lines++;
         if (r == -ENOMEM)
             return r;
-        if (r < 0 && bad++ == 0 && problem)
-            *problem = why;
+        bad += r < 0;
     }
     sink->counts.malformed += bad;
-    if (bad == lines)
-        return -EINVAL;
-    if (problem)
-        *problem = (struct problem){0};
-    return 0;
+    return bad == lines ? -EINVAL : 0;
 }
 
 static int take_nothing(void *context, const struct span *span)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "span/csv.h"
@@ -173,11 +174,71 @@ static void gzip_bombs_are_refused(void **state)
     free(zeros);
 }
 
+static int read_text(const char *text, struct span_files *files, struct span_sink *sink,
+                     struct problem *problem)
+{
+    char path[TEST_PATH];
+    const char *paths[] = {path};
+    int fd = mkstemp(test_path(path));
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    *files = (struct span_files){0};
+    int r = span_files_read(files, paths, 1, sink, problem);
+    unlink(path);
+    return r;
+}
+
+/* Whoever wrote a comma too many is told so, and where; whatever the file would have been. */
+static void a_comma_too_many_is_named(void **state)
+{
+    static const struct {
+        const char *text, *place;
+    } texts[] = {
+        {"{\"a\":1,}", "line 1 (byte 6)"},
+        {"\n[{\"a\":1},\n]\n", "line 2 (byte 9)"},
+        {"{\"resourceSpans\":[]\n,}", "line 2 (byte 20)"},
+        {"[{\"traceId\":\"a1\",}]", "line 1 (byte 16)"},
+        {"{\"data\":[{\"spans\":[],}]}", "line 1 (byte 20)"},
+        {"{\"resourceSpans\":[],}\n{\"resourceSpans\":[],}\n", "line 1 (byte 19)"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        struct text got = {0};
+        struct span_sink sink = {.take = span_list_take, .context = &got};
+        struct span_files files;
+        struct problem problem = {0};
+        assert_true(read_text(texts[i].text, &files, &sink, &problem) < 0);
+        if (!strstr(problem.what, "a comma before the end") || !strstr(problem.what, texts[i].place))
+            fail_msg("%s: %s", texts[i].text, problem.what);
+        text_done(&got);
+    }
+}
+
+/* A line that does not parse is passed over, but not without a word. */
+static void a_line_left_out_is_named(void **state)
+{
+    struct text got = {0}, lines = {0};
+    struct span_sink sink = {.take = span_list_take, .context = &got};
+    struct span_files files;
+    struct problem problem = {0};
+    text_addf(&lines, "%s{\"resourceSpans\":[],}\n%s{\"resource", OTLP, OTLP);
+    assert_int_equal(read_text(text_get(&lines), &files, &sink, &problem), 0);
+    assert_int_equal(sink.counts.spans, 2);
+    assert_int_equal(sink.counts.malformed, 2);
+    assert_non_null(strstr(files.left_out.what, "line 2 ("));
+    assert_non_null(strstr(files.left_out.what, "a comma before the end"));
+    text_done(&lines);
+    text_done(&got);
+    assert_int_equal(read_text("what is this?", &files, &sink, &problem), -EINVAL);
+    assert_null(strstr(problem.what, "JSON, line"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_agree), cmocka_unit_test(exceptions_are_failures),
+        cmocka_unit_test(formats_agree),           cmocka_unit_test(exceptions_are_failures),
         cmocka_unit_test(a_mapping_names_columns), cmocka_unit_test(tables_of_all_shapes),
-        cmocka_unit_test(gzip_bombs_are_refused)};
+        cmocka_unit_test(gzip_bombs_are_refused),  cmocka_unit_test(a_comma_too_many_is_named),
+        cmocka_unit_test(a_line_left_out_is_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,8 @@ static void faults_are_errors(void **state)
 
 static void a_trailing_comma_is_named(void **state)
 {
-    static const char *const texts[] = {"{\"a\":1,}", "[1,]"};
+    static const char *const texts[] = {"{\"a\":1,}", "[1,]", "{\"a\":\n1,\n\n}"};
+    static const char *const places[] = {"line 1 (byte 6): ", "line 1 (byte 2): ", "line 2 (byte 7): "};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct jread json;
         struct slice key;
@@ -81,8 +82,22 @@ static void a_trailing_comma_is_named(void **state)
                 jread_u64(&json);
         assert_int_equal(json.error, -EBADMSG);
         assert_non_null(strstr(problem.what, "a comma before the end of the object or array"));
+        assert_non_null(strstr(problem.what, places[i]));
+        struct problem again = {0};
+        assert_int_equal(jread_check(texts[i], strlen(texts[i]), &again), -EBADMSG);
+        assert_string_equal(again.what, problem.what);
     }
     arena_done(&scratch);
+}
+
+/* One document after another, as in JSON lines. */
+static void documents_are_checked_to_the_end(void **state)
+{
+    struct problem problem = {0};
+    assert_int_equal(jread_check("{\"a\":[]}\n [1] 2 \n", 17, &problem), 0);
+    assert_int_equal(jread_check("{}\n{\"a\":[1,]}\n", 14, &problem), -EBADMSG);
+    assert_non_null(strstr(problem.what, "line 2 (byte 10): a comma before the end"));
+    assert_int_equal(jread_check("", 0, NULL), -EBADMSG);
 }
 
 /* What nobody asks for is checked like the rest. */
@@ -142,8 +157,8 @@ static void depth_is_limited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_members_in_order), cmocka_unit_test(faults_are_errors),
+        cmocka_unit_test(reads_members_in_order),    cmocka_unit_test(faults_are_errors),
         cmocka_unit_test(a_trailing_comma_is_named), cmocka_unit_test(what_is_skipped_is_checked_too),
-        cmocka_unit_test(depth_is_limited)};
+        cmocka_unit_test(depth_is_limited),          cmocka_unit_test(documents_are_checked_to_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,8 @@
 
 #include "test.h"
 
-static unsigned post(struct receiver *receiver, const char *body, unsigned *ret_retry_after_s)
+/* The caller frees ret_response->body. */
+static void post_body(struct receiver *receiver, const char *body, struct http_response *ret_response)
 {
     struct http_request request = {.method = "POST",
                                    .path = "/v1/traces",
@@ -18,8 +19,14 @@ static unsigned post(struct receiver *receiver, const char *body, unsigned *ret_
                                    .authorization = "",
                                    .body = body,
                                    .length = strlen(body)};
-    struct http_response response = {.status = 200};
-    assert_true(receiver_handle(receiver, &request, &response));
+    *ret_response = (struct http_response){.status = 200};
+    assert_true(receiver_handle(receiver, &request, ret_response));
+}
+
+static unsigned post(struct receiver *receiver, const char *body, unsigned *ret_retry_after_s)
+{
+    struct http_response response;
+    post_body(receiver, body, &response);
     free(response.body);
     *ret_retry_after_s = response.retry_after_s;
     return response.status;
@@ -98,9 +105,40 @@ static void what_waits_is_read_from_the_journal(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* Whoever sends what is no JSON learns where, in an answer that is JSON whatever it quotes. */
+static void what_is_malformed_is_named(void **state)
+{
+    static const struct {
+        const char *body, *answer;
+    } bodies[] = {
+        {"{\"resourceSpans\":[],}",
+         "{\"message\":\"the body is malformed: JSON, line 1 (byte 19): a comma before "
+         "the end of the object or array; remove it\"}"},
+        {"{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"name\":\"\\u12g4\"}]}]}]}",
+         "a \\\\u escape without"},
+    };
+    struct diagnosis *diagnosis;
+    struct receiver *receiver;
+    struct problem problem;
+    assert_int_equal(diagnosis_new(&(struct diagnosis_settings){0}, &diagnosis), 0);
+    struct receiver_settings settings = {.diagnosis = diagnosis};
+    assert_int_equal(receiver_new(&settings, &receiver, &problem), 0);
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct http_response response;
+        post_body(receiver, bodies[i].body, &response);
+        assert_int_equal(response.status, 400);
+        if (!memmem(response.body, response.length, bodies[i].answer, strlen(bodies[i].answer)))
+            fail_msg("%.*s", (int)response.length, response.body);
+        free(response.body);
+    }
+    receiver_free(receiver);
+    diagnosis_free(diagnosis);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_cannot_be_queued_is_to_be_sent_again),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_malformed_is_named),
+                                       cmocka_unit_test(what_cannot_be_queued_is_to_be_sent_again),
                                        cmocka_unit_test(what_waits_is_read_from_the_journal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
