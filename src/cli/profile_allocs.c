@@ -233,25 +233,6 @@ static double percent(double part, double of)
     return of > 0 ? 100 * part / of : 0;
 }
 
-static void add_callers(struct text *out, const struct allocs *a, const struct profile *p,
-                        const struct alloc_site *site)
-{
-    const struct profile *stacks = allocs_stacks(a);
-    bool below = false;
-    int shown = 0;
-    for (uint32_t at = site->stack; at && shown < CALLERS; at = stacks->nodes.at[at].parent) {
-        uint32_t frame = stacks->nodes.at[at].frame;
-        uint8_t kind = p->frames.at[frame].kind;
-        if (below && kind != FRAME_GROUP && kind != FRAME_TRUNCATED) {
-            text_add(out, " < ");
-            text_add_visible(out, profile_text(p, p->frames.at[frame].name),
-                             strlen(profile_text(p, p->frames.at[frame].name)));
-            shown++;
-        }
-        below |= frame == site->frame;
-    }
-}
-
 int profile_allocs_print(const struct allocs *a, const struct profile *p, unsigned top)
 {
     struct alloc_site all;
@@ -277,7 +258,7 @@ int profile_allocs_print(const struct allocs *a, const struct profile *p, unsign
                   percent(s->alive.bytes_error, s->alive.bytes), s->alive.count,
                   bytes_text(s->made.bytes, made, sizeof(made)), s->made.count);
         profile_place_add(&line, p, s->frame);
-        add_callers(&line, a, p, s);
+        profile_place_add_callers(&line, p, allocs_stacks(a), s->stack, s->frame, CALLERS, false);
         cli_put(stdout, text_get(&line));
         putchar('\n');
     }

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/profile_place.h"
-#include "profile/frame_name.h"
 
 enum { HOLDERS = 3, CALLERS = 3 }; /* of a place that are listed */
 enum { HIDDEN = 16 };              /* processes whose locks are not seen */
@@ -21,25 +20,6 @@ enum { SMALL = 200 };              /* a place with a smaller part of all waits i
 static const char *name_of(const struct profile *p, uint32_t frame)
 {
     return frame ? profile_text(p, p->frames.at[frame].name) : "?";
-}
-
-/* The functions that called the one in which a lock was let go: " < rotate < main". */
-static void add_callers(struct text *out, const struct locks *l, const struct profile *p,
-                        const struct lock_holder *h)
-{
-    const struct profile *stacks = locks_stacks(l);
-    bool below = false;
-    int shown = 0;
-    for (uint32_t at = h->stack; at && shown < CALLERS; at = stacks->nodes.at[at].parent) {
-        uint32_t frame = stacks->nodes.at[at].frame;
-        uint8_t kind = p->frames.at[frame].kind;
-        if (below && kind != FRAME_GROUP && kind != FRAME_TRUNCATED &&
-            !frame_in_c_library(profile_text(p, p->frames.at[frame].module))) {
-            text_addf(out, " < %s", name_of(p, frame));
-            shown++;
-        }
-        below |= frame == h->where;
-    }
 }
 
 static void print_text(struct text *text)
@@ -59,7 +39,7 @@ static void print_holders(const struct locks *l, const struct profile *p, const 
                   a->is_lock ? "held by" : "ended by", *h->name ? h->name : "thread", h->tid);
         if (h->where)
             text_addf(line, " in %s", name_of(p, h->where));
-        add_callers(line, l, p, h);
+        profile_place_add_callers(line, p, locks_stacks(l), h->stack, h->where, CALLERS, true);
         print_text(line);
     }
     uint64_t rest_ns = 0;

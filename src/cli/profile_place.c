@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "profile/frame_name.h"
+
 void profile_place_add(struct text *out, const struct profile *p, uint32_t frame)
 {
     if (!frame) {
@@ -17,6 +19,23 @@ void profile_place_add(struct text *out, const struct profile *p, uint32_t frame
         text_addf(out, "  %s", place);
     if (*place && f->file && f->line)
         text_addf(out, ":%u", f->line);
+}
+
+void profile_place_add_callers(struct text *out, const struct profile *p, const struct profile *stacks,
+                               uint32_t stack, uint32_t frame, int most, bool without_c_library)
+{
+    bool below = false;
+    int shown = 0;
+    for (uint32_t at = stack; at && shown < most; at = stacks->nodes.at[at].parent) {
+        const struct profile_frame *f = &p->frames.at[stacks->nodes.at[at].frame];
+        bool in_library = without_c_library && frame_in_c_library(profile_text(p, f->module));
+        if (below && f->kind != FRAME_GROUP && f->kind != FRAME_TRUNCATED && !in_library) {
+            text_add(out, " < ");
+            text_add_visible(out, profile_text(p, f->name), strlen(profile_text(p, f->name)));
+            shown++;
+        }
+        below |= stacks->nodes.at[at].frame == frame;
+    }
 }
 
 void profile_place_add_json(json_t *object, const struct profile *p, uint32_t frame)

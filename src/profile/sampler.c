@@ -615,11 +615,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
         add_program_time(s->bpf->progs.on_lock_waking, &c);
     }
     if (s->options.allocs) {
-        struct bpf_program *const programs[] = {
-            s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
-            s->bpf->progs.on_aligned,      s->bpf->progs.on_posix_memalign, s->bpf->progs.on_free,
-            s->bpf->progs.on_alloc_return, s->bpf->progs.on_posix_return,   s->bpf->progs.on_heap_second,
-            s->bpf->progs.on_heap_third,   s->bpf->progs.on_heap_page};
+        struct bpf_program *programs[SAMPLER_ALLOC_PROGRAMS];
+        sampler_alloc_programs(s, programs);
         for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
             add_program_time(programs[i], &c);
     }

@@ -93,6 +93,12 @@ int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct probl
 int sampler_attach(struct sampler *s, struct problem *problem);
 void sampler_detach_allocs(struct sampler *s);
 
+enum { SAMPLER_ALLOC_PROGRAMS = 11 };
+
+/* The programs that see allocations. */
+void sampler_alloc_programs(const struct sampler *s,
+                            struct bpf_program *ret_programs[SAMPLER_ALLOC_PROGRAMS]);
+
 /* ---- sampler.c ---- */
 
 /* Names the user's part of a sample, into s->stack, with frames of the profile. False: it is not wanted.

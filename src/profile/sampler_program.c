@@ -69,6 +69,16 @@ static struct sampler_bpf *open_program(int types)
 
 enum { ALIVE_MOST = 1 << 18 }; /* allocations that were sampled and are not free yet */
 
+void sampler_alloc_programs(const struct sampler *s, struct bpf_program *ret_programs[SAMPLER_ALLOC_PROGRAMS])
+{
+    struct bpf_program *const programs[SAMPLER_ALLOC_PROGRAMS] = {
+        s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
+        s->bpf->progs.on_aligned,      s->bpf->progs.on_posix_memalign, s->bpf->progs.on_free,
+        s->bpf->progs.on_alloc_return, s->bpf->progs.on_posix_return,   s->bpf->progs.on_heap_second,
+        s->bpf->progs.on_heap_third,   s->bpf->progs.on_heap_page};
+    memcpy(ret_programs, programs, sizeof(programs));
+}
+
 static void configure(struct sampler *s)
 {
     const struct sampler_options *o = &s->options;
@@ -96,11 +106,8 @@ static void configure(struct sampler *s)
         bpf_map__set_max_entries(s->bpf->maps.alive, ALIVE_MOST);
         bpf_map__set_max_entries(s->bpf->maps.heap_failed, 4096);
     }
-    struct bpf_program *const programs[] = {
-        s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
-        s->bpf->progs.on_aligned,      s->bpf->progs.on_posix_memalign, s->bpf->progs.on_free,
-        s->bpf->progs.on_alloc_return, s->bpf->progs.on_posix_return,   s->bpf->progs.on_heap_second,
-        s->bpf->progs.on_heap_third,   s->bpf->progs.on_heap_page};
+    struct bpf_program *programs[SAMPLER_ALLOC_PROGRAMS];
+    sampler_alloc_programs(s, programs);
     for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
         bpf_program__set_autoload(programs[i], o->allocs);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
