@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hooks.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "attach/kind.h"
+#include "base/choice.h"
 #include "base/macro.h"
 
 #define T(name) extern const struct target_kind target_kind_##name;
@@ -21,17 +21,11 @@ const struct target_kind *const TARGET_KINDS[] = {
 void target_kinds_say(char *buffer, size_t size)
 {
     const char *names[ARRAY_SIZE(TARGET_KINDS)];
-    size_t count = 0, at = 0;
+    size_t count = 0;
     for (const struct target_kind *const *kind = TARGET_KINDS; *kind; kind++)
         if ((*kind)->called)
             names[count++] = (*kind)->called;
-    buffer[0] = '\0';
-    for (size_t i = 0; i < count && at < size; i++)
-        at += (size_t)snprintf(buffer + at, size - at, "%s%s",
-                               i == 0           ? ""
-                               : i + 1 == count ? " or "
-                                                : ", ",
-                               names[i]);
+    choice_say(names, count, buffer, size);
 }
 
 static size_t family(const char *wrapper)

@@ -30,6 +30,8 @@ struct target_names {
 struct target_kind {
     uint8_t runtime;              /* enum sonde_runtime */
     const char *called;           /* by people: "Node"; NULL: an example, which is not named to them */
+    const char *const *programs;  /* beginnings of its programs' file names, by which all that run are found.
+                                     Ends with NULL; NULL: they are to be named one by one */
     const char *const *libraries; /* beginnings of their file names: where functions may be, besides the
                                      program itself. Ends with NULL; NULL: nowhere else */
     const struct hook *hooks;

@@ -13,11 +13,11 @@
 /* clang-format off */
 #define SCHEMAS(SCHEMA)                                                                                      \
     SCHEMA(report, 1,                                                                                        \
-           "`--json` of report, run, attach, spans, redis, memcached, profile, diagnose and watch; "         \
+           "`--json` of report, run, attach, spans, profile, diagnose, watch and stores' own commands; "      \
            "`/api/v1/s/N/report` and `/api/diagnosis` of sonde serve",                                       \
            "`findings` (doc/findings.md), `requests`, `losses`, `overhead`, `missing`; further members by command") \
     SCHEMA(line, 1, "each line of `--follow --json` and of `watch --json`",                                  \
-           "one change: a finding with its `state`, or the end with the report; of redis the `servers` of a window, " \
+           "one change: a finding with its `state`, or the end with the report; of a store the `servers` of a window, " \
            "or a `command`")                                                                                 \
     SCHEMA(netflow, 1, "`redis --netflow --json`",                                                           \
            "life cycles of requests: how many, and `incomplete` ones by reason; writes to replicas that are " \

@@ -66,7 +66,7 @@ struct attach_command {
 
 static const struct option_row ROWS[] = {
     {"duration", 'd', "SECONDS", "stop after this time", OPTION_SECONDS, .at = AT(options.seconds)},
-    {"all", 'a', .text = "every node and redis-server on this host", .type = OPTION_FLAG,
+    {"all", 'a', .text = "every program on this host that sonde traces", .type = OPTION_FLAG,
      .at = AT(options.all)},
     {"audit", .value = "FILE",
      .text =
@@ -89,10 +89,8 @@ static int run(const struct command *self, int argc, char **argv)
     if (first == argc && !options->all)
         return cli_usage(self, "missing processes: give PIDs, names, a cgroup's directory, or --all");
     r = 0;
-    if (options->all) {
-        choose_named(&options->chosen, "node");
-        choose_named(&options->chosen, "redis-server");
-    }
+    if (options->all)
+        choose_all(&options->chosen);
     for (; first < argc && r == 0; first++)
         r = add_target(self, options, argv[first]);
     if (r == 0 && !options->chosen.count && !options->all)

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "faults/faults.h"
+#include "base/choice.h"
 #include "base/clock.h"
 
 /* The first traced process of a runtime that did not end well; NULL: there is none. */
@@ -48,14 +49,22 @@ static bool has_process_of(const struct analysis *a, uint8_t runtime)
 }
 
 /* The first of the targets that has words for it speaks. */
-static const char *nothing_asked(const struct analysis *a)
+static const char *nothing_asked(struct analysis *a)
 {
     for (const struct analyzer *const *analyzer = a->analyzers; *analyzer; analyzer++)
         if ((*analyzer)->unasked && has_process_of(a, (*analyzer)->runtime))
             return (*analyzer)->unasked;
-    return a->counts.of_targets
-               ? "No Node.js or Redis process was traced: only these are searched for slow requests."
-               : "No Node.js, Redis or Memcached process was traced: sonde supports only these.";
+    if (a->counts.of_targets)
+        return "Only programs were traced that are not searched for slow requests.";
+    const char *names[SONDE_RUNTIMES];
+    size_t count = 0;
+    char choice[200], words[260];
+    for (const struct analyzer *const *analyzer = a->analyzers; *analyzer; analyzer++)
+        if ((*analyzer)->called && count < ARRAY_SIZE(names))
+            names[count++] = (*analyzer)->called;
+    choice_say(names, count, choice, sizeof(choice));
+    snprintf(words, sizeof(words), "No %s process was traced: sonde supports only these.", choice);
+    return intern_string(a, words);
 }
 
 const char *verdict_nothing(struct analysis *a)

@@ -31,7 +31,8 @@ struct target_pass {
 
 struct analyzer {
     const char *name;
-    uint8_t runtime; /* of the processes that are its own: enum sonde_runtime; 0: none are */
+    const char *called; /* what people call such a program: "Node.js"; NULL: an example, or no target */
+    uint8_t runtime;    /* of the processes that are its own: enum sonde_runtime; 0: none are */
     const struct event_reading *events;
     const struct target_pass *pass; /* NULL: none */
     /* Services are written for it: their connections are made for requests, and their threads beside the main

@@ -70,6 +70,15 @@ int choose_named(struct chosen *chosen, const char *name)
     return found;
 }
 
+int choose_all(struct chosen *chosen)
+{
+    int found = 0;
+    for (const struct target_kind *const *kind = TARGET_KINDS; *kind; kind++)
+        for (const char *const *program = (*kind)->programs; program && *program; program++)
+            found += choose_named(chosen, *program);
+    return found;
+}
+
 int choose_cgroup(struct chosen *chosen, const char *folder)
 {
     char path[4096];

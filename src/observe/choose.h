@@ -24,6 +24,10 @@ int choose_process(struct chosen *chosen, struct proc *proc);
  */
 int choose_named(struct chosen *chosen, const char *name);
 
+/* Adds every process but our own whose program is called as those are that can be traced. How many there
+ * were. */
+int choose_all(struct chosen *chosen);
+
 /* Adds the processes of a cgroup's directory and of those below it (a container, a systemd unit). How many
  * there were; -1: it is not such a directory. */
 int choose_cgroup(struct chosen *chosen, const char *folder);

@@ -267,3 +267,18 @@ test('a callback that makes one system call after the other ends in time, and th
     const { status, stderr } = await finish(t, SONDE, ['attach', '-q', '-o', trace, '--duration', '0.2', node.pid]);
     assert.equal(status, 0, stderr);
 });
+
+test('--all finds the programs of every kind that is traced', async (t) => {
+    // In a PID namespace of their own, so that nothing else on this machine is attached to. Debian's redis-server is a link to redis-check-rdb.
+    const folder = temporary(t), ports = [await freePort(), await freePort(), await freePort()];
+    const script = `
+        node -e 'require("net").createServer(() => {}).listen(${ports[0]}, "127.0.0.1")' &
+        redis-server --port ${ports[1]} --bind 127.0.0.1 --save '' --dir "$1" > /dev/null &
+        memcached -u root -p ${ports[2]} -l 127.0.0.1 &
+        for port in ${ports.join(' ')}; do until (echo > /dev/tcp/127.0.0.1/$port) 2> /dev/null; do sleep 0.05; done; done
+        exec "$0" attach --all -d 1 -o "$1/trace" --audit "$1/audit"`;
+    const { status, stderr } = await finish(t, 'unshare', ['--pid', '--fork', '--kill-child', '--mount-proc', 'bash', '-c', script, SONDE, folder]);
+    assert.ok(status === 0 || status === 4, stderr); // 4: a loaded machine lost some
+    const seen = fs.readFileSync(path.join(folder, 'audit'), 'utf8').match(/(?<=traces )[a-z]+/g).sort();
+    assert.deepEqual(seen, ['memcached', 'node', 'redis'], stderr);
+});

@@ -79,8 +79,11 @@ static void describe(const struct target *target, char *buffer, size_t size)
     target_say_version(buffer, size, "Memcached", target->versions[0]);
 }
 
+static const char *const PROGRAMS[] = {"memcached", NULL};
+
 const struct target_kind target_kind_memcached = {.runtime = SONDE_runtime_memcached,
                                                   .called = "Memcached",
+                                                  .programs = PROGRAMS,
                                                   .libraries = LIBRARIES,
                                                   .hooks = HOOKS,
                                                   .hook_count = ARRAY_SIZE(HOOKS),

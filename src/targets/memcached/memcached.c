@@ -71,6 +71,7 @@ static const struct target_pass PASS = {pass_start, pass_of, pass_report, pass_f
 
 const struct analyzer analyzer_memcached = {
     .name = "memcached",
+    .called = "Memcached",
     .unasked =
         "Only Memcached was traced: the causes of slow requests are found where the services that ask it are "
         "traced too. sonde memcached shows what it did.",

@@ -53,6 +53,7 @@ static void request_done(struct analysis *a, struct process *process, struct req
 }
 
 const struct analyzer analyzer_node = {.name = "node",
+                                       .called = "Node.js",
                                        .runtime = SONDE_runtime_node,
                                        .events = EVENTS,
                                        .hosts_services = true,

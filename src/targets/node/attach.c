@@ -196,8 +196,11 @@ static void name(const struct target *target, const char *line, size_t length, s
     names->name = node_service_name(target->proc, names->script);
 }
 
+static const char *const PROGRAMS[] = {"node", NULL};
+
 const struct target_kind target_kind_node = {.runtime = SONDE_runtime_node,
                                              .called = "Node",
+                                             .programs = PROGRAMS,
                                              .libraries = LIBRARIES,
                                              .hooks = HOOKS,
                                              .hook_count = ARRAY_SIZE(HOOKS),

@@ -121,8 +121,12 @@ static void describe(const struct target *target, char *buffer, size_t size)
     target_say_version(buffer, size, "Redis", target->versions[REDIS_VERSION]);
 }
 
+static const char *const PROGRAMS[] = {"redis-server", "redis-check-rdb", /* as Debian links it */
+                                       "valkey-server", "valkey-check-rdb", NULL};
+
 const struct target_kind target_kind_redis = {.runtime = SONDE_runtime_redis,
                                               .called = "Redis",
+                                              .programs = PROGRAMS,
                                               .libraries = LIBRARIES,
                                               .hooks = HOOKS,
                                               .hook_count = ARRAY_SIZE(HOOKS),

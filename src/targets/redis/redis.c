@@ -204,6 +204,7 @@ static void pass_free(void *state)
 static const struct target_pass PASS = {pass_start, pass_of, pass_report, pass_free};
 
 const struct analyzer analyzer_redis = {.name = "redis",
+                                        .called = "Redis",
                                         .unasked = NOTHING_WAS_ASKED,
                                         .runtime = SONDE_runtime_redis,
                                         .events = EVENTS,
