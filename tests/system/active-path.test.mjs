@@ -18,6 +18,7 @@ const missing = (() => {
 // Both clocks are CLOCK_MONOTONIC; a switch is timed to some hundred nanoseconds, and a call to go into or out of the kernel lies between.
 const EXACT_NS = 5000;
 const GOES_ON = ['running', 'runnable', 'preempted', 'switching', '']; // the last: not known, as before a thread's first switch
+const NO_CPU = ['runnable', 'preempted'];
 const ALLOWED = { runs: GOES_ON, sleeps: [...GOES_ON, 'blocked'], disk: [...GOES_ON, 'blocked', 'uninterruptible'] };
 
 async function record(t, level, scenario) {
@@ -52,6 +53,9 @@ function check({ folder, first, pieces }) {
         // Who asked for it may have had more to do, or no CPU, before it waited.
         const earlier = pieces[pieces.indexOf(piece) - 1]?.tid;
         while (here.length && here[0].tid === earlier && earlier !== piece.tid && GOES_ON.includes(here[0].state)) here.shift();
+        // Who would have waited for it, but had no CPU to begin to wait, waited for the CPU alone.
+        const later = pieces[pieces.indexOf(piece) + 1]?.tid;
+        while (here.length && here.at(-1).tid === later && later !== piece.tid && NO_CPU.includes(here.at(-1).state)) here.pop();
         for (const s of here) {
             assert.equal(s.tid, piece.tid, `${JSON.stringify(s)} in ${JSON.stringify(piece)} ${all}`);
             assert.ok(ALLOWED[piece.what].includes(s.state), `${JSON.stringify(s)} in ${JSON.stringify(piece)} ${all}`);
