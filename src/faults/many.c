@@ -89,7 +89,7 @@ void verdict_many(struct analysis *a, struct finding *f, const struct fault *fau
         say_ns(&all, fault->total_ns));
     f->detail =
         finding_say(f,
-                    "None of the calls took long, but each began only when the one before was answered: "
+                    "None of these calls took long, but each began only when the one before was answered: "
                     "%llu calls in total, most of the time of these requests.",
                     (unsigned long long)fault->attempts);
     verdict_place(f, fault, "http");
