@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/confine.h"
+#include "event/event.h"
 
 /* ---- options ---- */
 
@@ -217,9 +218,16 @@ static void print_summary(const char *folder, const struct observe_summary *s)
     else
         fprintf(stderr, "sonde: %llu events of %u process%s in %s (%.1f MB)\n", (unsigned long long)s->events,
                 s->programs, s->programs == 1 ? "" : "es", folder, (double)s->bytes / 1e6);
-    if (s->lost)
-        fprintf(stderr, "%ssonde: %llu events were lost; `sonde report %s` lists them with the reason%s\n",
-                cli_style(2, STYLE_YELLOW), (unsigned long long)s->lost, folder, cli_style(2, STYLE_NONE));
+    if (!s->lost)
+        return;
+    char reasons[400] = "";
+    for (unsigned i = 0; i < 32; i++)
+        if (s->loss_reasons >> i & 1)
+            snprintf(reasons + strlen(reasons), sizeof(reasons) - strlen(reasons), "%s%s",
+                     *reasons ? ", " : "", event_label(SONDE_MEANING_loss_reason, i));
+    fprintf(stderr, "%ssonde: %llu event%s lost (%s); `sonde report %s` says where%s\n",
+            cli_style(2, STYLE_YELLOW), (unsigned long long)s->lost, s->lost == 1 ? " was" : "s were",
+            reasons, folder, cli_style(2, STYLE_NONE));
 }
 
 static int report(const char *folder, bool json)

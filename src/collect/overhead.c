@@ -335,6 +335,18 @@ void session_add_dropped(const struct session *session, json_t *missing)
                       "remedy", "--budget PERCENT,MB,MB allows more; --kernel=FAMILY,... records less."));
 }
 
+static void add_reason(struct session_summary *s, uint8_t reason, uint64_t count)
+{
+    if (count)
+        s->loss_reasons |= 1u << reason;
+}
+
+static void add_loss(struct session_summary *s, uint8_t reason, uint64_t count)
+{
+    s->lost += count;
+    add_reason(s, reason, count);
+}
+
 void session_summarise(const struct session *session, struct session_summary *ret_summary)
 {
     struct ctf_totals totals;
@@ -344,13 +356,16 @@ void session_summarise(const struct session *session, struct session_summary *re
                                 .bytes = totals.bytes,
                                 .write_error = totals.write_error};
     s.collector_cpu_ns = session_cpu_ns(session);
-    s.lost = totals.lost_events + session->ended.lost;
-    for (size_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
-        s.lost += session->kernel_lost[i];
+    s.lost = session->ended.lost;
+    array_foreach (&session->ended.losses, loss)
+        add_reason(&s, loss->reason, loss->count);
+    add_loss(&s, SONDE_loss_reason_disk_write_failed, totals.lost_events);
+    for (uint32_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
+        add_loss(&s, session_kernel_loss_reason(i), session->kernel_lost[i]);
     array_foreach (&session->programs, p) {
         s.alive += !(*p)->ended_ns;
         for (size_t i = 0; i < ARRAY_SIZE((*p)->losses); i++)
-            s.lost += (*p)->losses[i];
+            add_loss(&s, (uint8_t)i, (*p)->losses[i]);
     }
     *ret_summary = s;
 }

@@ -79,8 +79,9 @@ struct session_summary {
     unsigned alive;    /* of those, still running */
     uint64_t events;   /* on disk */
     uint64_t bytes;
-    uint64_t lost;   /* events, for any reason */
-    int write_error; /* negative errno of the last failed write, 0 */
+    uint64_t lost;         /* events, for any reason */
+    uint32_t loss_reasons; /* a bit for each enum sonde_loss_reason that there was */
+    int write_error;       /* negative errno of the last failed write, 0 */
     uint64_t collector_cpu_ns;
 };
 void session_summarise(const struct session *session, struct session_summary *ret_summary);

@@ -312,8 +312,11 @@ static void summarise(const struct observation *o, struct observe_summary *ret_s
 {
     struct session_summary s;
     session_summarise(o->session, &s);
-    *ret_summary = (struct observe_summary){
-        .programs = s.programs, .events = s.events, .bytes = s.bytes, .lost = s.lost};
+    *ret_summary = (struct observe_summary){.programs = s.programs,
+                                            .events = s.events,
+                                            .bytes = s.bytes,
+                                            .lost = s.lost,
+                                            .loss_reasons = s.loss_reasons};
 }
 
 int observe_end(struct observation *o, struct observe_summary *ret_summary, struct problem *problem)

@@ -110,6 +110,7 @@ struct observe_summary {
     unsigned programs;      /* traced, in all */
     uint64_t events, bytes; /* on disk */
     uint64_t lost;          /* events, for any reason */
+    uint32_t loss_reasons;  /* a bit for each enum sonde_loss_reason that there was */
 };
 
 /* Ends the recording: what is still in memory is written, programs that live on are as they were before. 0 or

@@ -4,14 +4,14 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import path from 'node:path';
-import { finish, outline, reportOf, root, SONDE, temporary } from './helper.mjs';
+import { SONDE, assertRecorded, finish, outline, reportOf, root, temporary } from './helper.mjs';
 
 const PROGRAM = path.join(root, 'tests', 'system', 'programs', 'leaks.js');
 
 async function trace(t, ...args) {
     const folder = path.join(temporary(t), 'trace');
     const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, PROGRAM, ...args]);
-    assert.equal(status, 0, stderr);
+    assertRecorded(folder, { status, stderr });
     return reportOf(t, folder, [0, 4]);
 }
 

@@ -31,8 +31,9 @@ test('a ring that overflows because sonde stands still', async (t) => {
     }
     kill(run.pid, 'SIGCONT');
     await get(port, '/end', false);
-    const { status } = await run.ended;
+    const { status, stderr } = await run.ended;
     assert.equal(status, 4);
+    assert.match(stderr, /events were lost \(([\w-]+, )*ring-full\b/, 'also why');
     const full = manifestOf(folder).losses.filter((loss) => loss.reason === 'ring-full');
     assert.ok(full.length && full.every((loss) => loss.count > 0), JSON.stringify(full));
     const report = await reportOf(t, folder, [4]);

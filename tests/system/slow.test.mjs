@@ -4,14 +4,14 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import path from 'node:path';
-import { finish, outline, reportOf, root, SONDE, temporary } from './helper.mjs';
+import { SONDE, assertRecorded, finish, outline, reportOf, root, temporary } from './helper.mjs';
 
 const PROGRAM = path.join(root, 'tests', 'system', 'programs', 'slow.js');
 
 async function trace(t, ...args) {
     const folder = path.join(temporary(t), 'trace');
     const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, PROGRAM, ...args]);
-    assert.equal(status, 0, stderr);
+    assertRecorded(folder, { status, stderr });
     return reportOf(t, folder, [0, 4]);
 }
 
@@ -65,7 +65,7 @@ test('the first exchange over a connection shows what the other service did, too
     const folder = path.join(temporary(t), 'trace'), rounds = 100;
     const program = path.join(root, 'tests', 'system', 'programs', 'fresh.js');
     const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, program, String(rounds)]);
-    assert.equal(status, 0, stderr);
+    assertRecorded(folder, { status, stderr });
     const spans = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder]);
     const outer = JSON.parse(spans.stdout).requests.filter((r) => r.path === '/outer');
     assert.equal(outer.length, rounds);
