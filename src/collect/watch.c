@@ -350,9 +350,11 @@ static void look_into(struct session *session, struct program *program, struct p
     bool preempted = report.cause == STALL_WAITING && state == 'R';
     bool still =
         !t->ring || (program_find_callback(program, t, &open) && open.start_tsc == t->stall_start_tsc);
-    if (still && !preempted) { /* not still: it ended before the look */
+    if (still && !preempted) {
         tell_sample(session, program, t, since_ns, run_ns, false, &report);
         note_stall(session, program, t, clock_monotonic_ns() - since_ns, run_ns, &report);
+    } else if (!preempted && report.where >= 0) { /* it has ended since: the time says what it was of */
+        tell_sample(session, program, t, report.at_ns, 0, true, &report);
     }
     stall_report_done(&report);
 }

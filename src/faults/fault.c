@@ -332,12 +332,34 @@ static const char *or_empty(const char *string)
     return string ? string : "";
 }
 
-/* Whether calls that took part_ns by the clock make up most of a stretch. Of a stretch that waited for a
- * CPU it is not known how much of the waiting was in them: then what most samples saw decides. */
-static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, bool seen)
+/* Whether calls that took part_ns make up most of a stretch. Where the kernel did not report each wait, it is
+ * not known how much of the time without a CPU was in them: then what most samples saw decides. */
+static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, bool exact, bool seen)
 {
     uint64_t took_ns = s->end_ns - s->start_ns;
-    return part_ns * 2 >= took_ns || (part_ns * 2 >= net_ns && (seen || !s->looks.count));
+    return part_ns * 2 >= took_ns || (part_ns * 2 >= net_ns && (exact || seen || !s->looks.count));
+}
+
+static bool is_synchronous_call(const struct look *look)
+{
+    return look->cause == SONDE_stall_cause_waiting || (look->called && strstr(look->called, "Sync")) ||
+           (look->cause == SONDE_stall_cause_builtin && look->detail && strstr(look->detail, "sync"));
+}
+
+/* Of a stretch that mostly consists of synchronous calls: where samples saw one. On a busy machine samples
+ * see where the thread lost its CPU, which says nothing of the calls. */
+static void place_synchronous(struct analysis *a, const struct stretch *s, struct look *place)
+{
+    struct stretch calls = {.start_ns = s->start_ns, .end_ns = s->end_ns};
+    uint64_t looks;
+    array_foreach (&s->looks, look)
+        if (is_synchronous_call(look))
+            LIST_ADD(a, &calls.looks, *look);
+    if (s->looks.count && !is_synchronous_call(place) && !majority(a, &calls, place, &looks))
+        *place = (struct look){0};
+    array_done(&calls.looks);
+    place->cause = SONDE_stall_cause_waiting;
+    place->detail = NULL;
 }
 
 /* Calls that people make, which a function may make several of, are distinguished where a stretch consists of
@@ -373,11 +395,13 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     majority(a, s, &place, &looks);
     bool regexp = place.cause == SONDE_stall_cause_regexp,
          javascript = place.cause == SONDE_stall_cause_javascript, encodes = false;
-    if (is_most(s, s->sync_ns, net_ns, !regexp && !javascript))
-        place.cause = SONDE_stall_cause_waiting, place.detail = NULL;
-    else if (is_most(s, s->gc_ns, net_ns, place.cause == SONDE_stall_cause_gc))
+    struct activity_times times;
+    bool exact = activity_times(thread, s->start_ns, s->end_ns, &times);
+    if (is_most(s, s->sync_ns, net_ns, exact, !regexp && !javascript))
+        place_synchronous(a, s, &place), looks = place.count ? looks : 0;
+    else if (is_most(s, s->gc_ns, net_ns, exact, place.cause == SONDE_stall_cause_gc))
         place.cause = SONDE_stall_cause_gc;
-    else if ((encodes = !regexp && is_most(s, s->encode_ns, net_ns, !javascript)))
+    else if ((encodes = !regexp && is_most(s, s->encode_ns, net_ns, exact, !javascript)))
         place.cause = SONDE_stall_cause_builtin, place.detail = encoding_name(a, s->encode_what);
     else
         s->sync_ns = 0;

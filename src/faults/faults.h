@@ -29,7 +29,9 @@ struct stretch {
     const char *command, *inner;
     const char *caller; /* service that sent it; NULL unknown */
     uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
-    uint64_t culprit; /* serial of the request that sent it; 0 unknown */
+    uint64_t culprit;      /* serial of the request that sent it, or whose turn it was; 0 unknown */
+    uint32_t culprit_span; /* of a turn: of its longest callback, in that request's tree */
+    uint8_t encodes;       /* a turn in which a good part was encoding */
     int64_t arguments;
     /* pool: the operation that waited, and the work that held the pool most of that time */
     const char *waiting_kind, *occupant_type, *occupant_route;
@@ -141,6 +143,12 @@ void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns,
 /* The same in a report of what was read so far: copies of them are judged, and with open also the callback
  * that the thread is in. */
 void stretches_so_far(struct analysis *a, struct thread *thread, uint64_t now_ns, bool open);
+/* A sample of a thread is reported once it has stopped, which it does when its system call has returned, and
+ * its frames are named: the turn that it fell into may have ended. Whether it did, and has not been judged.
+ */
+bool stretch_late_look(struct analysis *a, struct thread *thread, const struct look *look);
+/* Says in the culprit's span what the samples saw. */
+void stretch_say_place(struct analysis *a, const struct stretch *stretch);
 /* A request read now may have waited in the socket while the loop stood. sent_ns: when its caller sent it, 0
  * unknown. */
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,

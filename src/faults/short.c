@@ -50,7 +50,8 @@ void seen_merge(struct seen *to, const struct seen *from)
  */
 void short_look(struct analysis *a, struct thread *thread, const struct look *look)
 {
-    size_t n = thread->short_turns ? thread->short_turn_count : 0;
+    /* In short callbacks a call that waits tells nothing. */
+    size_t n = thread->short_turns && look->cause != SONDE_stall_cause_waiting ? thread->short_turn_count : 0;
     if (look->stood)
         return;
     for (size_t i = n; i > 0 && n - i < SHORT_TURNS; i--) {
@@ -66,7 +67,7 @@ void short_look(struct analysis *a, struct thread *thread, const struct look *lo
             seen_add(a, &thread->process->encode_seen, look);
         return;
     }
-    if (thread->looks.count < LOOKS_MAX)
+    if (!stretch_late_look(a, thread, look) && thread->looks.count < LOOKS_MAX)
         LIST_ADD(a, &thread->looks, *look);
 }
 

@@ -91,6 +91,8 @@ static void look_event(struct analysis *a, struct thread *none, const struct eve
         short_look(a, thread, &look);
         return;
     }
+    if (stretch_late_look(a, thread, &look))
+        return;
     array_foreach (&thread->looks, known)
         if (known->since_ns == look.since_ns && known->cause == look.cause && known->line == look.line &&
             known->column == look.column && known->function == look.function &&
@@ -105,10 +107,15 @@ static void look_event(struct analysis *a, struct thread *none, const struct eve
         LIST_ADD(a, &thread->looks, look);
 }
 
+static bool is_within(const struct look *look, const struct stretch *s)
+{
+    return look->since_ns < s->end_ns && look->since_ns + CLOCK_SLACK_NS >= s->start_ns;
+}
+
 static void copy_looks(struct analysis *a, const struct thread *thread, struct stretch *s)
 {
     array_foreach (&thread->looks, look)
-        if (look->since_ns < s->end_ns && look->since_ns + CLOCK_SLACK_NS >= s->start_ns)
+        if (is_within(look, s))
             LIST_ADD(a, &s->looks, *look);
 }
 
@@ -121,6 +128,28 @@ static void take_looks(struct analysis *a, struct thread *thread, struct stretch
         if (thread->looks.at[i].since_ns >= s->end_ns)
             thread->looks.at[left++] = thread->looks.at[i];
     thread->looks.count = left;
+}
+
+bool stretch_late_look(struct analysis *a, struct thread *thread, const struct look *look)
+{
+    for (size_t i = thread->stretches.count; i-- > 0;) {
+        struct stretch *s = thread->stretches.at[i];
+        if (s->what != STRETCH_TURN || !is_within(look, s))
+            continue;
+        LIST_ADD(a, &s->looks, *look);
+        if (s->encodes)
+            seen_add(a, &thread->process->encode_seen, look);
+        stretch_say_place(a, s);
+        return true;
+    }
+    return false;
+}
+
+void stretch_say_place(struct analysis *a, const struct stretch *s)
+{
+    struct request *culprit = request_open(a, s->culprit);
+    if (culprit && s->culprit_span != VSPAN_NONE)
+        culprit->spans.at[s->culprit_span].detail = stretch_place(a, s);
 }
 
 /* ---- run-queue delay ---- */

@@ -362,6 +362,46 @@ static void an_unseen_stall_joins_the_known_one(void **state)
     feed_done(&feed);
 }
 
+static void ran_out(struct feed *feed, uint64_t end_ns, uint64_t took_ns)
+{
+    FEED(feed, sched_switch, 1, 1, end_ns, took_ns, .runnable_ns = took_ns, .pid = API, .tid = API,
+         .reason = SONDE_off_reason_preempted, .call = SONDE_SYSCALL_NONE, .fd = -1);
+}
+
+/* On a busy machine the only sample saw where the thread lost its CPU. Its accounts say that nearly all of
+ * what it ran for was in a synchronous call: no function that the sample saw is named for that. */
+static void accounts_decide_over_samples(void **state)
+{
+    for (int seen = 0; seen < 2; seen++) {
+        struct feed feed;
+        start(&feed);
+        for (uint64_t i = 1; i <= 4; i++) {
+            uint64_t at = MS(2000 * i);
+            turn_begins(&feed, "/slow", at);
+            ran_out(&feed, at + MS(300), MS(299));
+            FEED(&feed, uv_run, API, API, at + MS(400), MS(95), .kind = 2);
+            look(&feed, at, at + MS(500), JAVASCRIPT, "json", 20, "", "");
+            if (seen)
+                look(&feed, at, at + MS(510), 3, "handler", 17, "fs sync", "");
+            ran_out(&feed, at + MS(590), MS(180));
+            turn_ends(&feed, at, at + MS(600));
+        }
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+        assert_non_null(f);
+        assert_string_equal(finding_get_evidence(f, "cause")->text, "waiting");
+        assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 4);
+        if (!seen) {
+            assert_null(f->where.function);
+            assert_null(strstr(f->detail, "sample"));
+        } else {
+            assert_string_equal(f->where.function, "handler");
+            assert_int_equal(f->where.line, 17);
+        }
+        feed_done(&feed);
+    }
+}
+
 /* A collection of 60 ms within a stall of a second, of which the thread ran for 100 ms only: the looks say
  * what stalled it, not the collection, which waited for a CPU as everything else did. */
 static void a_collection_that_waited_is_not_the_cause(void **state)
@@ -411,6 +451,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unseen_stall_joins_the_known_one),
+        cmocka_unit_test(accounts_decide_over_samples),
         cmocka_unit_test(a_collection_that_waited_is_not_the_cause),
         cmocka_unit_test(waiting_for_a_lock),
         cmocka_unit_test(merges_the_same_place),

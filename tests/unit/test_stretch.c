@@ -167,6 +167,47 @@ static void looks_belong_to_their_callback(void **state)
     feed_done(&feed);
 }
 
+static void look(struct feed *feed, uint64_t told_ns, uint64_t since_ns, bool brief)
+{
+    FEED_TEXT(feed, "read");
+    FEED_TEXT(feed, "/srv/app.js");
+    FEED_TEXT(feed, "fs sync");
+    FEED_TEXT(feed, "");
+    FEED(feed, stall_sample, 1, 1, told_ns, 0, .since_ns = since_ns, .pid = API, .tid = API,
+         .cause = SONDE_stall_cause_builtin, .line = 7, .column = 3, .brief = brief);
+}
+
+/* A thread stops when its system call returns, and naming its frames takes a while: a sample may be reported
+ * after the callback into which it fell has ended, whichever kind it is. */
+static void samples_that_come_late_belong_to_their_callback(void **state)
+{
+    for (int brief = 0; brief <= 1; brief++) {
+        struct feed feed;
+        feed_init(&feed);
+        feed_process(&feed, API, 1, "api", US(1));
+        feed_request(&feed, API, 40, "/culprit", MS(1), MS(2)); /* this endpoint is not new any more */
+        for (uint64_t at = MS(100); at <= MS(400); at += MS(100)) {
+            stall_begins(&feed, "/culprit", at);
+            stall_ends(&feed, at, at + MS(60));
+            look(&feed, at + MS(62), brief ? at + MS(13) : at, brief);
+            look(&feed, at + MS(70), at + MS(65), true); /* between two callbacks */
+        }
+        stall_begins(&feed, "/culprit", MS(3000));
+        stall_ends(&feed, MS(3000), MS(3001));
+        FEED(&feed, thread_sched, 1, 1, MS(3002), 0, .pid = API, .tid = API, .run_ns = 1, .wait_ns = 1);
+        look(&feed, MS(3010), MS(300), true); /* so late that the callback was judged */
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+        assert_non_null(f);
+        assert_string_equal(f->where.function, "read");
+        assert_string_equal(f->where.file, "/srv/app.js");
+        assert_int_equal(f->where.line, 7);
+        assert_int_equal(finding_get_evidence(f, "samples_count")->count, 4);
+        assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 4);
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +216,7 @@ int main(void)
         cmocka_unit_test(many_samples_are_no_trouble),
         cmocka_unit_test(victims_lose_what_they_could_have_used),
         cmocka_unit_test(looks_belong_to_their_callback),
+        cmocka_unit_test(samples_that_come_late_belong_to_their_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

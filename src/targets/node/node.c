@@ -661,7 +661,10 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     array_foreach (&s->looks, look)
         if (encodes)
             seen_add(a, &thread->process->encode_seen, look);
-    struct request *culprit = request_open(a, turn.culprit);
+    const struct request *culprit = request_open(a, turn.culprit);
+    s->culprit = turn.culprit;
+    s->culprit_span = turn.culprit_span;
+    s->encodes = encodes;
     s->phase = phase;
     s->gc_ns = turn.gc_ns;
     s->sync_ns = turn.sync_ns;
@@ -673,8 +676,7 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     s->unfinished = thread->unfinished;
     /* What runs before the loop's first phase is the main script; a turn full of synchronous calls loads
      * modules. */
-    if (culprit && turn.culprit_span != VSPAN_NONE)
-        culprit->spans.at[turn.culprit_span].detail = stretch_place(a, s);
+    stretch_say_place(a, s);
     s->starting = main_script;
     s->many_calls = turn.sync_count >= LOADING_CALLS;
     s->first = culprit ? endpoint_is_new(a, culprit) : !thread->process->answered_count;
