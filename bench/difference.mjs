@@ -1,10 +1,11 @@
 // How often `sonde diff` is right about profiles: one program built at several paths, the same or with one function made
 // 5, 10 and 20 % dearer, sampled many times, every pair compared as pprof (which says how shares vary) and as folded text.
-// Resumable: profiles and results stay in DIRECTORY, and a second call goes on where the first ended.
+// Resumable: profiles stay in DIRECTORY, and a second call goes on where the first ended; the summary goes to bench/results/difference.jsonl, too.
 //   node bench/difference.mjs [--sonde PATH] [--pairs N: half of them] [--rounds N] [--frequency HZ] [DIRECTORY]
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -65,5 +66,7 @@ for (const how of ['pprof', 'folded'])
     for (const change of CHANGES) {
         const all = results.filter((r) => r.how === how && r.change === change), median = (f) => all.map(f).sort((a, b) => a - b)[all.length >> 1];
         const named = all.filter((r) => r.named.includes('parse slower')).length, others = all.filter((r) => r.named.some((n) => !(change && n === 'parse slower'))).length;
-        console.log(`${String(change).padStart(5)} %  ${how.padEnd(7)}${percent(named, all.length).padStart(6)}  ${percent(others, all.length).padStart(12)}  ${percent(all.filter((r) => r.inside).length, all.length).padStart(17)}  ${median((r) => r.percent).toFixed(1).padStart(11)} %  ${median((r) => r.high - r.low).toFixed(1).padStart(10)} %`);
+        const inside = all.filter((r) => r.inside).length, width = median((r) => r.high - r.low);
+        fs.appendFileSync(path.join(root, 'bench/results/difference.jsonl'), `${JSON.stringify({ at: new Date().toISOString(), commit, load: os.loadavg()[0], planted: change, form: how, pairs: all.length, rounds: Number(options.rounds), frequency: Number(options.frequency), named, others, inside, change: median((r) => r.percent), width })}\n`);
+        console.log(`${String(change).padStart(5)} %  ${how.padEnd(7)}${percent(named, all.length).padStart(6)}  ${percent(others, all.length).padStart(12)}  ${percent(inside, all.length).padStart(17)}  ${median((r) => r.percent).toFixed(1).padStart(11)} %  ${width.toFixed(1).padStart(10)} %`);
     }

@@ -73,7 +73,9 @@ static void print_table(const struct profile_differences *all, unsigned top)
         puts("nothing differs by more than noise explains");
     printf("changes are relative to %s; intervals of 95 %%, from %s\n",
            all->by_median ? "what most functions did" : "the sums of both", all->basis);
-    if (all->by_median)
+    if (all->by_median && all->error_scale < 1)
+        printf("unchanged functions differ by %.0f %% of what that lets expect\n", 100 * all->error_scale);
+    else if (all->by_median)
         printf("whole runs are taken to vary by %.1f %%, as most functions here do\n",
                100 * all->run_deviation);
     printf("\n%s%-15s %9s %9s  %-24s %9s %9s  function (its own share; then with what it calls)%s\n",
@@ -121,11 +123,11 @@ static void print_json(const struct profile_differences *all, const struct repor
                             difference_verdict_name(f->self.verdict), "self", difference_json(&f->self),
                             "total", difference_json(&f->total)));
     }
-    json_t *root =
-        json_pack("{s:i, s:s, s:f, s:s, s:f, s:f, s:f, s:o}", "schema", SCHEMA_profiles_diff, "relative_to",
-                  all->by_median ? "most functions" : "the sums", "scale", all->scale, "errors_from",
-                  all->basis, "run_deviation_percent", 100 * all->run_deviation, "before_samples",
-                  all->before_samples, "after_samples", all->after_samples, "functions", list);
+    json_t *root = json_pack("{s:i, s:s, s:f, s:s, s:f, s:f, s:f, s:f, s:o}", "schema", SCHEMA_profiles_diff,
+                             "relative_to", all->by_median ? "most functions" : "the sums", "scale",
+                             all->scale, "errors_from", all->basis, "run_deviation_percent",
+                             100 * all->run_deviation, "error_scale", all->error_scale, "before_samples",
+                             all->before_samples, "after_samples", all->after_samples, "functions", list);
     if (nothing)
         json_object_set_new(root, "no_comparison", json_string(nothing));
     if (report)

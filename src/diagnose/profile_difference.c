@@ -18,14 +18,21 @@ enum {
     BASE_SAMPLES = 40,  /* of each side, to say what most functions did */
     BASE_FUNCTIONS = 5, /* that many are needed for that */
 };
-#define LEAST_RUN_DEVIATION 0.005
+#define LEAST_RUN_DEVIATION 0.002
+#define USUAL_RUN_DEVIATION 0.005   /* where functions are too few to say */
+#define PLACE_DEVIATION     0.00015 /* of the whole: which of two functions the sample at their border is of */
 #define LEVEL               0.05
+
+/* What expected errors are worth when functions scatter by less or more, in degrees of freedom. */
+#define PRIOR_OF_BLOCKS 12
+#define PRIOR_OF_GUESS  1 /* samples' worth is a guess, without blocks */
 
 /* One profile. */
 struct side {
     struct profile_blocks blocks;
-    double *interrupts;      /* by function: its own weight that belongs to interrupts */
-    struct run_spread *runs; /* by function, where blocks are whole runs; else NULL */
+    double *interrupts;          /* by function: its own weight that belongs to interrupts */
+    struct block_spread *spread; /* by function, where there are blocks; else NULL */
+    bool runs;                   /* they are whole runs */
 };
 
 const char *difference_verdict_name(enum difference_verdict verdict)
@@ -64,48 +71,13 @@ static void side_close(struct side *s)
 {
     profile_blocks_close(&s->blocks);
     free(s->interrupts);
-    free(s->runs);
+    free(s->spread);
 }
 
-/* ---- the error of a weight ---- */
+/* ---- blocks ---- */
 
-struct estimate {
-    double weight, samples;
-    double variance; /* of the weight's logarithm, as a part of the whole */
-    double freedom;  /* degrees of it; 0: as good as known */
-    double draw;     /* how many samples are worth one independent one */
-};
-
-/* By blocks (blocks.h), no less than of independent samples. Half a sample more on each side: also nothing
- * has a logarithm. */
-static struct estimate estimate_of(const struct side *side, size_t function, bool total)
-{
-    const struct profile_blocks *s = &side->blocks;
-    struct estimate e = {.weight = 0};
-    double half = s->quantum / 2;
-    if (function != IDENTITY_NONE)
-        e.weight = (double)(total ? s->functions[function].total : s->functions[function].self);
-    e.samples = e.weight / s->quantum;
-    double share = s->sum > 0 ? e.weight / s->sum : 0;
-    double independent = fmax(1 - share, 0.01) / (e.samples + 0.5);
-    e.weight += half;
-    e.draw = s->block_count ? 2 : SAMPLES_PER_DRAW; /* unless blocks say */
-    e.variance = independent * e.draw;
-    double variance =
-        s->block_count && function != IDENTITY_NONE ? profile_blocks_variance(s, function, total) : 0;
-    if (!(variance > 0)) /* rare: it has no blocks of its own */
-        return e;
-    double least = independent * (e.samples < FEW_SAMPLES ? 1 : 0.1);
-    e.variance = fmax(variance, least);
-    e.draw = e.variance / independent;
-    e.freedom = (double)s->block_count - 1;
-    return e;
-}
-
-/* ---- whole runs ---- */
-
-/* How much one run's logarithm of a function's own weight varies, and with it of what it calls. */
-struct run_spread {
+/* How much one block's logarithm of a function's own weight varies, and with it of what it calls. */
+struct block_spread {
     struct spread {
         double variance, freedom; /* 0: unknown */
     } self, total;
@@ -129,7 +101,7 @@ static double trigamma(double x)
 }
 
 struct spread_order {
-    double weight;
+    double weight, unit; /* variances are in units that make them alike */
     struct spread *spread;
     double prior; /* what its neighbours' variances say */
 };
@@ -188,39 +160,87 @@ static void moderate(struct spread_order *list, size_t count, double freedom)
     }
 }
 
-/* Of blocks that are runs: the mean's variance is that of one, divided by their number. */
-static int side_runs(struct side *s)
+/* Few blocks say little of one function: its variance is moderated by those of its neighbours. That of
+ * stretches is mostly of sampling, which falls as the weight grows: what is compared is how many times as
+ * large it is. */
+static int side_spread(struct side *s)
 {
     const struct profile_blocks *b = &s->blocks;
-    double runs = (double)b->block_count;
+    double blocks = (double)b->block_count;
+    if (b->block_count < 2)
+        return 0;
     struct spread_order *list = calloc(b->count + 1, sizeof(*list));
-    s->runs = calloc(b->count + 1, sizeof(*s->runs));
-    int r = list && s->runs ? 0 : -ENOMEM;
-    for (int total = 0; r == 0 && total < 2 && runs > 1; total++) {
+    s->spread = calloc(b->count + 1, sizeof(*s->spread));
+    int r = list && s->spread ? 0 : -ENOMEM;
+    for (int total = 0; r == 0 && total < 2; total++) {
         size_t n = 0;
         for (size_t i = 0; i < b->count; i++) {
-            struct spread *spread = total ? &s->runs[i].total : &s->runs[i].self;
-            spread->variance = runs * profile_blocks_variance(b, i, total);
-            spread->freedom = spread->variance > 0 ? runs - 1 : 0;
-            if (spread->variance > 0)
-                list[n++] = (struct spread_order){
-                    .weight = (double)(total ? b->functions[i].total : b->functions[i].self),
-                    .spread = spread};
+            struct spread *spread = total ? &s->spread[i].total : &s->spread[i].self;
+            double weight = (double)(total ? b->functions[i].total : b->functions[i].self),
+                   variance = blocks * profile_blocks_variance(b, i, total),
+                   unit = s->runs ? 1 : fmax(1 - weight / b->sum, 0.01) / weight;
+            if (!(variance > 0))
+                continue;
+            *spread = (struct spread){.variance = variance / unit, .freedom = blocks - 1};
+            list[n++] = (struct spread_order){.weight = weight, .unit = unit, .spread = spread};
         }
-        moderate(list, n, runs - 1);
+        moderate(list, n, blocks - 1);
+        for (size_t i = 0; i < n; i++)
+            list[i].spread->variance *= list[i].unit;
     }
     free(list);
     return r;
+}
+
+/* NULL: nothing is known of it. */
+static const struct spread *spread_of(const struct side *s, size_t function, bool total)
+{
+    if (!s->spread || function == IDENTITY_NONE)
+        return NULL;
+    const struct spread *spread = total ? &s->spread[function].total : &s->spread[function].self;
+    return spread->variance > 0 ? spread : NULL;
+}
+
+/* ---- the error of a weight ---- */
+
+struct estimate {
+    double weight, samples;
+    double variance; /* of the weight's logarithm, as a part of the whole */
+    double freedom;  /* degrees of it; 0: as good as known */
+    double draw;     /* how many samples are worth one independent one */
+};
+
+/* By blocks (blocks.h), no less than of independent samples. Half a sample more on each side: also nothing
+ * has a logarithm. */
+static struct estimate estimate_of(const struct side *side, size_t function, bool total)
+{
+    const struct profile_blocks *s = &side->blocks;
+    struct estimate e = {.weight = 0};
+    double half = s->quantum / 2;
+    if (function != IDENTITY_NONE)
+        e.weight = (double)(total ? s->functions[function].total : s->functions[function].self);
+    e.samples = e.weight / s->quantum;
+    double share = s->sum > 0 ? e.weight / s->sum : 0;
+    double independent = fmax(1 - share, 0.01) / (e.samples + 0.5);
+    e.weight += half;
+    e.draw = s->block_count ? 2 : SAMPLES_PER_DRAW; /* unless blocks say */
+    e.variance = independent * e.draw;
+    const struct spread *spread = spread_of(side, function, total);
+    if (!spread) /* rare: it is in no block */
+        return e;
+    double least = independent * (e.samples < FEW_SAMPLES ? 1 : 0.02);
+    e.variance = fmax(spread->variance / (double)s->block_count, least);
+    e.draw = e.variance / independent;
+    e.freedom = spread->freedom;
+    return e;
 }
 
 /* The estimates of a function: before of all runs, after of one. */
 static void spread_over_runs(const struct side *before, size_t function, bool total, struct estimate *b,
                              struct estimate *a)
 {
-    const struct run_spread *runs =
-        before->runs && function != IDENTITY_NONE ? &before->runs[function] : NULL;
-    const struct spread *spread = !runs ? NULL : total ? &runs->total : &runs->self;
-    if (!spread || !(spread->variance > 0))
+    const struct spread *spread = before->runs ? spread_of(before, function, total) : NULL;
+    if (!spread)
         return;
     b->variance = spread->variance / (double)before->blocks.block_count;
     a->variance = fmax(spread->variance, a->variance / a->draw);
@@ -231,100 +251,13 @@ static void spread_over_runs(const struct side *before, size_t function, bool to
 /* ---- pairs ---- */
 
 struct pair {
-    size_t before, after;
+    size_t before, after; /* functions; IDENTITY_NONE: it is not there */
     struct estimate b, a;
+    bool interrupt;           /* most of it is for interrupts */
     double ratio;             /* logarithm */
     double variance, freedom; /* Satterthwaite's */
+    double place;             /* further variance: of where samples are counted */
 };
-
-static struct pair pair_of(const struct side *before, const struct side *after, size_t i, size_t j,
-                           bool total)
-{
-    struct pair p = {.before = i, .after = j};
-    p.b = estimate_of(before, i, total);
-    p.a = estimate_of(after, j, total);
-    spread_over_runs(before, i, total, &p.b, &p.a);
-    p.ratio = log(p.a.weight) - log(p.b.weight);
-    p.variance = p.a.variance + p.b.variance;
-    double parts = (p.a.freedom > 0 ? p.a.variance * p.a.variance / p.a.freedom : 0) +
-                   (p.b.freedom > 0 ? p.b.variance * p.b.variance / p.b.freedom : 0);
-    p.freedom = parts > 0 ? p.variance * p.variance / parts : 1e6;
-    if (before->runs && p.a.freedom > 0)
-        p.freedom = p.a.freedom;
-    return p;
-}
-
-/* What all functions together say. */
-struct common {
-    double ratio, variance; /* of the base: logarithm */
-    double run_variance;
-    bool by_median;
-};
-
-static size_t base_ratios(const struct pair *pairs, size_t count, double *ratios)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        if (pairs[i].b.samples >= BASE_SAMPLES && pairs[i].a.samples >= BASE_SAMPLES)
-            ratios[n++] = pairs[i].ratio;
-    return n;
-}
-
-/* The least further variance with which half of the squared deviations lie below the median of chi square. */
-static double run_variance(const struct pair *pairs, size_t count, double ratio)
-{
-    const double MEDIAN_OF_CHI_SQUARE = 0.4549;
-    double low = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION, high = 1;
-    for (int step = 0; step < 60; step++) {
-        double middle = step ? sqrt(low * high) : low;
-        size_t above = 0, all = 0;
-        for (size_t i = 0; i < count; i++) {
-            const struct pair *p = &pairs[i];
-            if (p->b.samples < BASE_SAMPLES || p->a.samples < BASE_SAMPLES)
-                continue;
-            double deviation = p->ratio - ratio;
-            all++;
-            above += deviation * deviation > MEDIAN_OF_CHI_SQUARE * (p->variance + middle);
-        }
-        bool enough = 2 * above <= all;
-        if (!step && enough)
-            return low;
-        *(enough ? &high : &low) = middle;
-    }
-    return high;
-}
-
-static int find_common(const struct pair *pairs, size_t count, double sums, struct common *ret_common)
-{
-    double *ratios = calloc(count + 1, sizeof(*ratios)), error = 0;
-    if (!ratios)
-        return -ENOMEM;
-    size_t n = base_ratios(pairs, count, ratios);
-    struct common c = {.ratio = sums, .run_variance = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION};
-    if (n >= BASE_FUNCTIONS) {
-        c.by_median = true;
-        c.ratio = stats_median(ratios, n);
-        c.run_variance = run_variance(pairs, count, c.ratio);
-        for (size_t i = 0; i < count; i++)
-            if (pairs[i].b.samples >= BASE_SAMPLES && pairs[i].a.samples >= BASE_SAMPLES)
-                error += 1 / (pairs[i].variance + c.run_variance);
-        c.variance = error > 0 ? 1.5708 / error : 0; /* a median's, against a mean's */
-    }
-    free(ratios);
-    *ret_common = c;
-    return 0;
-}
-
-/* Of few samples, or none on one side, whose logarithm is far from normal: the difference of roots (Anscombe,
- * The transformation of Poisson, binomial and negative-binomial data, 1948). expected: after's samples for
- * one of before's. */
-static double p_of_few(const struct pair *p, double expected)
-{
-    double draw = fmax(p->a.draw, p->b.draw), after = p->a.samples / draw + 0.375,
-           before = expected * (p->b.samples / draw + 0.375);
-    double z = 2 * (sqrt(after) - sqrt(before)) / sqrt(1 + expected);
-    return fmin(1, 2 * stats_normal_above(fabs(z)));
-}
 
 static bool is_interrupt(const struct side *before, const struct side *after, const struct pair *p)
 {
@@ -336,18 +269,196 @@ static bool is_interrupt(const struct side *before, const struct side *after, co
     return own * 2 > of;
 }
 
+static double square(double x)
+{
+    return x * x;
+}
+
+/* Of a weight's logarithm; it may be nothing. */
+static double place_variance(const struct estimate *e, const struct side *side)
+{
+    double deviation = PLACE_DEVIATION * side->blocks.sum;
+    return square(deviation / (e->weight + deviation));
+}
+
+static struct pair pair_of(const struct side *before, const struct side *after, size_t i, size_t j,
+                           bool total)
+{
+    struct pair p = {.before = i, .after = j};
+    p.b = estimate_of(before, i, total);
+    p.a = estimate_of(after, j, total);
+    spread_over_runs(before, i, total, &p.b, &p.a);
+    p.interrupt = is_interrupt(before, after, &p);
+    p.ratio = log(p.a.weight) - log(p.b.weight);
+    p.variance = p.a.variance + p.b.variance;
+    if (!before->runs)
+        p.place = place_variance(&p.a, after) + place_variance(&p.b, before);
+    double parts = (p.a.freedom > 0 ? p.a.variance * p.a.variance / p.a.freedom : 0) +
+                   (p.b.freedom > 0 ? p.b.variance * p.b.variance / p.b.freedom : 0);
+    p.freedom = parts > 0 ? p.variance * p.variance / parts : 1e6;
+    if (before->runs && p.a.freedom > 0)
+        p.freedom = p.a.freedom;
+    return p;
+}
+
+/* What it did is part of what most functions did. */
+static bool is_base(const struct pair *p)
+{
+    return p->b.samples >= BASE_SAMPLES && p->a.samples >= BASE_SAMPLES && !p->interrupt;
+}
+
+/* What all functions together say. */
+struct common {
+    double ratio, variance; /* of the base: logarithm */
+    double scale;           /* of the functions' variances */
+    double run_variance;    /* beyond that */
+    double freedom;         /* of both; 0: they are assumptions */
+    bool by_median;
+};
+
+static size_t base_ratios(const struct pair *pairs, size_t count, double *ratios)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (is_base(&pairs[i]))
+            ratios[n++] = pairs[i].ratio;
+    return n;
+}
+
+/* ---- how functions scatter ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Of the squares the least 85 % are used: where up to 15 % of the functions have changed, the
+ * others say how much unchanged ones scatter. Of a normal deviate's squares, these have the mean
+ * TRIMMED_MEAN, and are worth TRIMMED_WORTH of as many that are all used. */
+#define TRIMMED_PART  0.85
+#define TRIMMED_MEAN  0.5204
+#define TRIMMED_WORTH 0.70
+
+struct scatter {
+    const struct pair *pairs;
+    size_t count;
+    double ratio;    /* of most functions */
+    double *squares; /* room for count */
+};
+
+/* The functions' squared deviations in units of what is expected of each, were runs to vary by so much more:
+ * 1 where they do as expected. */
+static double scatter_square(const struct scatter *s, double run_variance, size_t *ret_count)
+{
+    size_t n = 0;
+    double sum = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct pair *p = &s->pairs[i];
+        double deviation = p->ratio - s->ratio;
+        if (is_base(p))
+            s->squares[n++] = deviation * deviation / (p->variance + run_variance);
+    }
+    *ret_count = n;
+    if (!n)
+        return 1;
+    qsort(s->squares, n, sizeof(*s->squares), by_number);
+    double part = TRIMMED_PART * (double)n;
+    size_t whole = (size_t)part;
+    for (size_t i = 0; i < whole; i++)
+        sum += s->squares[i];
+    if (whole < n)
+        sum += (part - (double)whole) * s->squares[whole];
+    return sum / part / TRIMMED_MEAN;
+}
+
+/* Functions are few, so that their scatter is drawn towards what the errors let expect, as if `prior` further
+ * degrees of freedom said that. What is more than expected is what runs vary by beyond that; where it is less
+ * (both runs have the same phases, or samples at regular intervals say more than random ones), errors are
+ * smaller by that. */
+static void find_scatter(const struct scatter *s, double prior, bool only_more, struct common *c)
+{
+    size_t n;
+    double square = fmax(scatter_square(s, 0, &n), 1e-4);
+    double own = fmax(TRIMMED_WORTH * (double)n - 1, 1);
+    double drawn = exp(log(square) * own / (own + prior));
+    c->freedom = own + prior;
+    c->run_variance = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION;
+    if (drawn <= 1) {
+        c->scale = only_more ? 1 : drawn;
+        return;
+    }
+    double low = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION, high = 1;
+    for (int step = 0; step < 60; step++) {
+        double middle = step ? sqrt(low * high) : low;
+        bool enough = scatter_square(s, middle, &n) <= square / drawn;
+        if (!step && enough)
+            return;
+        *(enough ? &high : &low) = middle;
+    }
+    c->run_variance = high;
+}
+
+/* runs: what whole runs vary by is known already, but for what they all have in common. */
+static int find_common(const struct pair *pairs, size_t count, double sums, double prior, bool runs,
+                       struct common *ret_common)
+{
+    double *ratios = calloc(count + 1, sizeof(*ratios)), error = 0;
+    if (!ratios)
+        return -ENOMEM;
+    size_t n = base_ratios(pairs, count, ratios);
+    struct common c = {.ratio = sums, .scale = 1, .run_variance = USUAL_RUN_DEVIATION * USUAL_RUN_DEVIATION};
+    if (n >= BASE_FUNCTIONS) {
+        c.by_median = true;
+        c.ratio = stats_median(ratios, n);
+        struct scatter s = {.pairs = pairs, .count = count, .ratio = c.ratio, .squares = ratios};
+        find_scatter(&s, prior, runs, &c);
+        for (size_t i = 0; i < count; i++)
+            if (is_base(&pairs[i]))
+                error += 1 / (pairs[i].variance * c.scale + c.run_variance);
+        c.variance = error > 0 ? 1.5708 / error : 0; /* a median's, against a mean's */
+    }
+    free(ratios);
+    *ret_common = c;
+    return 0;
+}
+
+/* Of few samples, or none on one side, whose logarithm is far from normal: the difference of roots (Anscombe,
+ * The transformation of Poisson, binomial and negative-binomial data, 1948). expected: after's samples for
+ * one of before's. */
+static double p_of_few(const struct pair *p, const struct side *before, const struct side *after,
+                       double expected)
+{
+    double draw = fmax(p->a.draw, p->b.draw), a = p->a.samples / draw + 0.375,
+           b = expected * (p->b.samples / draw + 0.375), variance = 1 + expected;
+    if (!before->runs)
+        variance += square(PLACE_DEVIATION / draw) *
+                    (square(after->blocks.sum / after->blocks.quantum) +
+                     square(expected * before->blocks.sum / before->blocks.quantum)) /
+                    ((a + b) / 2);
+    return fmin(1, 2 * stats_normal_above(fabs(2 * (sqrt(a) - sqrt(b)) / sqrt(variance))));
+}
+
 /* What the share is more than most functions let expect. after's variance is known at its earlier share; what
  * has grown varies by sampling mostly, whose relative variance falls as the share grows. */
 static void set_growth(struct difference *d, const struct pair *p, const struct common *c, double ratio,
                        double quantile)
 {
     double expected = d->before > 0 ? d->after / ratio : 0;
-    double own = d->before > 0 && d->after > expected ? p->a.variance * expected / d->after : p->a.variance;
+    double own = c->scale * p->a.variance * (d->before > 0 && d->after > expected ? expected / d->after : 1);
     double margin = quantile * sqrt(d->after * d->after * (own + c->run_variance) +
-                                    expected * expected * (p->b.variance + c->variance));
+                                    expected * expected * (c->scale * p->b.variance + c->variance));
     d->growth = d->after - expected;
     d->growth_low = d->growth - margin;
     d->growth_high = d->growth + margin;
+}
+
+/* Satterthwaite's: of the function's own error, and of what all functions were scaled by. */
+static double freedom_of(const struct pair *p, const struct common *c)
+{
+    double own = p->variance * c->scale, whole = own + c->run_variance;
+    double parts = own * own / p->freedom + (c->freedom > 0 ? whole * whole / c->freedom : 0);
+    return fmax(whole * whole / parts, 3);
 }
 
 static struct difference difference_of(const struct side *before, const struct side *after,
@@ -358,26 +469,23 @@ static struct difference difference_of(const struct side *before, const struct s
     d.after = after->blocks.sum > 0 ? (p->a.weight - after->blocks.quantum / 2) / after->blocks.sum : 0;
     if (p->b.samples + p->a.samples < LEAST_SAMPLES)
         return d;
-    double error = sqrt(p->variance + c->run_variance + c->variance), change = p->ratio - c->ratio;
-    double freedom = fmax(p->freedom, 3), margin = stats_student_quantile(0.025, freedom) * error;
-    set_growth(&d, p, c, exp(change), stats_student_quantile(0.025, freedom));
+    /* A function that is one of most shares their error. */
+    double others = is_base(p) ? 0 : c->variance,
+           error = sqrt(p->variance * c->scale + p->place + c->run_variance + others),
+           change = p->ratio - c->ratio, freedom = freedom_of(p, c),
+           quantile = stats_student_quantile(0.025, freedom), margin = quantile * error;
+    set_growth(&d, p, c, exp(change), quantile);
     d.ratio = exp(change);
     d.low = exp(change - margin);
     d.high = p->b.samples > 0 ? exp(change + margin) : INFINITY;
     d.p = fmin(1, 2 * stats_student_above(fabs(change) / error, freedom));
     if (p->b.samples < LEAST_SAMPLES || p->a.samples < LEAST_SAMPLES)
-        d.p = p_of_few(p, exp(c->ratio) * before->blocks.quantum / after->blocks.quantum);
-    d.verdict = is_interrupt(before, after, p) ? DIFFERENCE_MACHINE : DIFFERENCE_NOISE;
+        d.p = p_of_few(p, before, after, exp(c->ratio) * before->blocks.quantum / after->blocks.quantum);
+    d.verdict = p->interrupt ? DIFFERENCE_MACHINE : DIFFERENCE_NOISE;
     return d;
 }
 
 /* ---- verdicts ---- */
-
-static int by_number(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 struct tested {
     struct difference *difference;
@@ -473,7 +581,8 @@ static int compare(const struct side *before, const struct side *after, const si
                       ? log(after->blocks.sum) - log(before->blocks.sum)
                       : 0;
     if (r == 0)
-        r = find_common(self, n, sums, &common);
+        r = find_common(self, n, sums, before->spread && after->spread ? PRIOR_OF_BLOCKS : PRIOR_OF_GUESS,
+                        before->runs, &common);
     for (size_t i = 0; r == 0 && i < n; i++) {
         struct function_difference f = {.self = difference_of(before, after, &self[i], &common),
                                         .total = difference_of(before, after, &total[i], &common)};
@@ -488,6 +597,7 @@ static int compare(const struct side *before, const struct side *after, const si
     ret->scale = exp(common.ratio);
     ret->by_median = common.by_median;
     ret->run_deviation = sqrt(common.run_variance);
+    ret->error_scale = sqrt(common.scale);
     return r;
 }
 
@@ -511,8 +621,11 @@ static int differences(const struct profile *before, const struct profile *after
     int r = side_open(before, &b);
     if (r == 0)
         r = side_open(after, &a);
-    if (r == 0 && runs)
-        r = side_runs(&b);
+    b.runs = runs;
+    if (r == 0)
+        r = side_spread(&b);
+    if (r == 0)
+        r = side_spread(&a);
     if (r == 0 && !(match = calloc(b.blocks.count + 1, sizeof(*match))))
         r = -ENOMEM;
     if (r == 0)

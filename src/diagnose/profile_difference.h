@@ -6,11 +6,14 @@
  * section 3.1); where there are too few for that, to the ratio of the sums.
  *
  * Samples are no independent draws. How a function's share varies between stretches of a profile (windows.h),
- * or between processes, gives its error as that of a ratio estimate; where a profile has neither, its samples
- * are taken to be worth a quarter of their number. What two runs of one program differ by beyond that (where
- * code and data lie, what else runs) is estimated from all functions together: the least further deviation
- * with which half of them lie where half should. Verdicts are Holm's over all functions at 5 %: with nothing
- * changed, 95 % of comparisons name no function.
+ * or between processes, gives its error as that of a ratio estimate, moderated by those of other functions;
+ * where a profile has neither, its samples are taken to be worth a quarter of their number. The functions
+ * themselves then show whether that is right: most are unchanged, and scatter about the median by what two
+ * runs differ by (an empirical null: Efron, Large-scale simultaneous hypothesis testing, 2004). Where they
+ * scatter by more, runs differ by more than stretches do (where code and data lie, what else runs), and each
+ * function has that in addition; where by less, all errors are smaller by that factor. Interrupts are left
+ * out of both. Verdicts are Holm's over all functions at 5 %: with nothing changed, 95 % of comparisons name
+ * no function.
  *
  * Where several earlier runs are known, as long as the one that is judged, they say for each function how
  * much a whole run of it varies. Few runs say little of one function, so that its variance is moderated by
@@ -55,7 +58,8 @@ struct profile_differences {
     double scale;                                /* what most functions' weights were multiplied by */
     bool by_median;                              /* it is that; else the ratio of the sums */
     double run_deviation;                        /* relative, of whole runs, beyond that within a run */
-    const char *basis;                           /* what errors rest on, for people */
+    double error_scale; /* what errors within runs were multiplied by: below 1, functions scatter by less */
+    const char *basis;  /* what errors rest on, for people */
     double before_samples, after_samples;
 };
 
