@@ -404,7 +404,7 @@ int sideband_modules(const struct sideband *s, pid_t pid, struct modules *ret_mo
         const struct note *n = &k->mappings.at[i];
         notes[i] = (struct mapping_note){n->start, n->end, n->offset, n->device, n->inode, n->path};
     }
-    int r = modules_from_notes(pid, notes, k->mappings.count, ret_modules);
+    int r = modules_from_notes(pid, notes, k->mappings.count, false, ret_modules);
     free(notes);
     return r;
 }

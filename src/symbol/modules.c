@@ -155,16 +155,21 @@ int modules_parse(struct proc *proc, const char *maps, size_t length, bool opens
     return 0;
 }
 
-int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem)
+static int read_maps(struct proc *proc, bool opens, struct modules *ret_modules, struct problem *problem)
 {
     _cleanup_(freep) char *text = NULL;
     size_t length;
     int r = proc_read(proc, "maps", MAPS_LIMIT, &text, &length);
     return r < 0 ? modules_refused(proc->pid, r, problem)
-                 : modules_parse(proc, text, length, true, ret_modules, problem);
+                 : modules_parse(proc, text, length, opens, ret_modules, problem);
 }
 
-int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem)
+int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem)
+{
+    return read_maps(proc, true, ret_modules, problem);
+}
+
+static int read_pid(pid_t pid, bool opens, struct modules *ret_modules, struct problem *problem)
 {
     _cleanup_(proc_unrefp) struct proc *proc = NULL;
     struct proc_stat stat = {0};
@@ -174,13 +179,23 @@ int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *pro
         r = proc_read_stat(proc, 0, &stat);
     if (r < 0)
         return problem_set(problem, r, "process %d: cannot read its mappings: %s", pid, strerror(-r));
-    r = modules_read(proc, ret_modules, problem);
+    r = read_maps(proc, opens, ret_modules, problem);
     if (r < 0)
         return r;
     ret_modules->started_ticks = stat.started_ticks;
     proc_unref(ret_modules->proc);
     ret_modules->proc = NULL;
     return 0;
+}
+
+int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem)
+{
+    return read_pid(pid, true, ret_modules, problem);
+}
+
+int modules_list_pid(pid_t pid, struct modules *ret_modules, struct problem *problem)
+{
+    return read_pid(pid, false, ret_modules, problem);
 }
 
 /* The process, for a moment; NULL when it is gone. */
@@ -237,7 +252,8 @@ static int make_room(struct modules *modules, uint64_t start, uint64_t end)
     return 0;
 }
 
-int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count, struct modules *ret_modules)
+int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count, bool opens,
+                       struct modules *ret_modules)
 {
     struct modules modules = {.pid = pid};
     struct map known = {0};
@@ -267,7 +283,8 @@ int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count
     if (modules.mappings.count)
         qsort(modules.mappings.at, modules.mappings.count, sizeof(*modules.mappings.at), by_address);
     array_foreach (&modules.list, m)
-        find_biases(&modules, m);
+        if (opens)
+            find_biases(&modules, m);
     *ret_modules = modules;
     return 0;
 }
@@ -351,6 +368,28 @@ const struct module *modules_main(const struct modules *modules)
     return NULL;
 }
 
+/* How far the vDSO reaches that the kernel gave us; 0: it gave none. */
+static size_t own_vdso_bytes(void)
+{
+    static size_t bytes;
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
+    if (bytes || !head)
+        return bytes;
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)((const char *)head + head->e_phoff);
+    bytes = head->e_shoff + (size_t)head->e_shentsize * head->e_shnum;
+    for (size_t i = 0; i < head->e_phnum; i++)
+        if (segments[i].p_type == PT_LOAD)
+            bytes = MAX(bytes, segments[i].p_offset + segments[i].p_filesz);
+    return bytes;
+}
+
+bool modules_is_own_vdso(const struct module *module)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), own = (own_vdso_bytes() + page - 1) / page * page;
+    return own && module->start >> 32 && module->end - module->start == own && !module->inode &&
+           strcmp(module->path, "[vdso]") == 0;
+}
+
 static int open_vdso(const struct modules *modules, const struct module *module, struct elf **ret_elf,
                      struct problem *problem)
 {
@@ -407,6 +446,9 @@ static int open_file(const struct modules *modules, const struct module *module,
 int modules_open(const struct modules *modules, const struct module *module, struct elf **ret_elf,
                  struct problem *problem)
 {
+    if (modules_is_own_vdso(module)) /* ours stays where it is */
+        return elf_open_bytes((const void *)getauxval(AT_SYSINFO_EHDR), own_vdso_bytes(), "[vdso]", ret_elf,
+                              problem);
     if (strcmp(module->path, "[vdso]") == 0)
         return open_vdso(modules, module, ret_elf, problem);
     int fd = open_file(modules, module, problem);

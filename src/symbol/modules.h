@@ -65,6 +65,9 @@ int modules_refused(pid_t pid, int error, struct problem *problem);
 /* The same for who does not hold the process, now or later: files that are opened later are looked for in the
  * process that has the number then, if it is the same one. */
 int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem);
+
+/* The same without load biases: no file is opened (modules_place()). */
+int modules_list_pid(pid_t pid, struct modules *ret_modules, struct problem *problem);
 void modules_done(struct modules *modules);
 
 /* The same mappings, in another process (shared; NULL: in none) that was forked from the first. -ENOMEM. */
@@ -78,8 +81,8 @@ struct mapping_note {
 };
 
 /* The same from announced mappings, for a process that ended before its own could be read. Later notes cover
- * what earlier ones mapped there. */
-int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count,
+ * what earlier ones mapped there. opens: as modules_parse(). */
+int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count, bool opens,
                        struct modules *ret_modules);
 
 /* The module that an address of the process belongs to, or NULL; ret_mapping (may be NULL) gets its mapping.
@@ -95,6 +98,9 @@ const struct module *modules_named(const struct modules *modules, const char *pr
 
 /* The executable itself (what /proc/PID/exe is), or NULL. */
 const struct module *modules_main(const struct modules *modules);
+
+/* Is it the vDSO of a 64-bit program? The kernel has one for all, so that ours is read. */
+bool modules_is_own_vdso(const struct module *module);
 
 /* Opens the file behind a module: through /proc/PID/map_files where that is allowed, otherwise by its path
  * below /proc/PID/root, or below our own root when the process is gone, as long as the inode is still the

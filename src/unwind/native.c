@@ -14,12 +14,13 @@
 #include "symbol/demangle.h"
 #include "symbol/stripped.h"
 #include "unwind/ehframe.h"
+#include "unwind/facts.h"
 #include "unwind/row_source.h"
 
 /* A file that some module is or was. */
 struct native_file {
     uint64_t device, inode;
-    uint64_t start; /* the vDSO has no inode */
+    uint64_t start; /* 0, but of what has no inode: a vDSO that is not ours */
     uint64_t serial;
     struct elf *elf;
     struct unwind_table *table;
@@ -27,10 +28,12 @@ struct native_file {
     struct lines *lines;
     size_t lines_cost;
     uint64_t note;
+    struct facts facts;
     size_t users;     /* natives that have it in their mappings */
     uint64_t used;    /* when something was last asked of it, in askings */
     char closed[129]; /* its build-id, when it was closed; "": it never was */
-    bool tried, tried_table, tried_debug, tried_lines;
+    pid_t refused;    /* the process through which it could not be opened last; 0: none */
+    bool tried_table, tried_debug, tried_lines;
 };
 
 struct native_files {
@@ -99,6 +102,7 @@ static void file_free(struct native_files *files, struct native_file *file)
     elf_free(file->elf);
     elf_free(file->debug);
     unwind_table_free(file->table);
+    facts_done(&file->facts);
     free(file);
 }
 
@@ -116,11 +120,11 @@ void native_files_free(struct native_files *files)
 /* The place of a file in the index: its own, or where it would be. NULL when memory ran out. */
 static uint64_t *index_place(struct native_files *files, uint64_t device, uint64_t inode, uint64_t start)
 {
-    uint64_t identity[3] = {device, inode, inode ? 0 : start};
+    uint64_t identity[3] = {device, inode, start};
     for (uint64_t key = map_hash(identity, sizeof(identity));; key++) {
         uint64_t *at = map_put(&files->index, key, NULL);
         const struct native_file *f = at ? (const struct native_file *)(uintptr_t)*at : NULL;
-        if (!f || (f->device == device && f->inode == inode && (inode || f->start == start)))
+        if (!f || (f->device == device && f->inode == inode && f->start == start))
             return at;
     }
 }
@@ -144,7 +148,8 @@ static void close_file(struct native_files *files, struct native_file *file)
     elf_free(file->elf);
     elf_free(file->debug);
     file->elf = file->debug = NULL;
-    file->tried = file->tried_debug = false;
+    file->refused = 0;
+    file->tried_debug = false;
     if (!file->table || !file->table->borrowed)
         forget_table(files, file);
 }
@@ -155,6 +160,7 @@ static void compare_closed(struct native_files *files, struct native_file *file)
     if (!*file->closed || (file->elf && strcmp(elf_build_id(file->elf), file->closed) == 0))
         return;
     forget_table(files, file);
+    facts_done(&file->facts);
     file->serial = ++files->serials;
 }
 
@@ -212,6 +218,16 @@ bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_
     return true;
 }
 
+/* Load biases come from files, which are open already when another process has mapped them. */
+static void place_modules(struct native *native)
+{
+    array_foreach (&native->modules.list, m) {
+        struct native_file *file = m->executable ? native_file_of(native, m) : NULL;
+        if (file)
+            modules_place(&native->modules, m, file->elf);
+    }
+}
+
 int native_open_shared(pid_t pid, struct native_files *files, struct native **ret_native,
                        struct problem *problem)
 {
@@ -219,11 +235,12 @@ int native_open_shared(pid_t pid, struct native_files *files, struct native **re
     if (!native)
         return problem_set(problem, -ENOMEM, "out of memory");
     native->files = files;
-    int r = modules_read_pid(pid, &native->modules, problem);
+    int r = modules_list_pid(pid, &native->modules, problem);
     if (r < 0) {
         free(native);
         return r;
     }
+    place_modules(native);
     *ret_native = native;
     return 0;
 }
@@ -236,8 +253,7 @@ int native_open_modules(struct modules *modules, struct native_files *files, str
         return -ENOMEM;
     }
     native->files = files;
-    native->modules = *modules;
-    *modules = (struct modules){0};
+    native_take_modules(native, modules);
     *ret_native = native;
     return 0;
 }
@@ -272,7 +288,7 @@ void native_free(struct native *native)
 int native_refresh(struct native *native)
 {
     struct modules modules;
-    int r = modules_read_pid(native->modules.pid, &modules, NULL);
+    int r = modules_list_pid(native->modules.pid, &modules, NULL);
     if (r < 0)
         return r;
     if (!modules.mappings.count || /* it ended */
@@ -290,6 +306,7 @@ void native_take_modules(struct native *native, struct modules *modules)
     array_done(&native->of_module);
     native->modules = *modules;
     *modules = (struct modules){0};
+    place_modules(native);
 }
 
 const struct modules *native_modules(const struct native *native)
@@ -299,7 +316,8 @@ const struct modules *native_modules(const struct native *native)
 
 static struct native_file *file_of(struct native_files *files, const struct module *module)
 {
-    uint64_t *at = index_place(files, module->device, module->inode, module->start);
+    uint64_t start = module->inode || modules_is_own_vdso(module) ? 0 : module->start,
+             *at = index_place(files, module->device, module->inode, start);
     if (!at)
         return NULL;
     if (*at)
@@ -308,7 +326,7 @@ static struct native_file *file_of(struct native_files *files, const struct modu
     if (!file)
         return NULL;
     *file = (struct native_file){
-        .device = module->device, .inode = module->inode, .start = module->start, .serial = ++files->serials};
+        .device = module->device, .inode = module->inode, .start = start, .serial = ++files->serials};
     if (array_add(&files->list, file) < 0) {
         free(file);
         return NULL;
@@ -347,11 +365,13 @@ struct native_file *native_file_of(struct native *native, const struct module *m
     if (!file)
         return NULL;
     file->used = ++native->files->askings;
-    if (!file->tried) {
-        file->tried = true;
-        if (modules_open(&native->modules, module, &file->elf, NULL) < 0)
+    if (!file->elf && file->refused != native->modules.pid) { /* what one process hides, another may show */
+        if (modules_open(&native->modules, module, &file->elf, NULL) < 0) {
             file->elf = NULL;
-        compare_closed(native->files, file);
+            file->refused = native->modules.pid;
+        } else {
+            compare_closed(native->files, file);
+        }
     }
     return file->elf ? file : NULL;
 }
@@ -374,6 +394,11 @@ struct unwind_table *native_file_table(struct native_file *file)
             file->table = NULL;
     }
     return file->table;
+}
+
+int native_file_fact(struct native_file *file, fact_reader reader, size_t size, const void **ret_fact)
+{
+    return facts_of(&file->facts, file->elf, reader, size, ret_fact);
 }
 
 uint64_t *native_file_note(struct native_file *file)

@@ -13,6 +13,7 @@
 #include "symbol/elf.h"
 #include "symbol/lines.h"
 #include "symbol/modules.h"
+#include "unwind/facts.h"
 
 /* What a frame is walked with. */
 struct registers {
@@ -85,6 +86,9 @@ struct elf *native_file_elf(struct native_file *file);
 /* Its unwind rows, read at the first call; NULL when it has none. */
 struct unwind_table;
 struct unwind_table *native_file_table(struct native_file *file);
+
+/* What reader finds in it, which is asked once: facts_of(). */
+int native_file_fact(struct native_file *file, fact_reader reader, size_t size, const void **ret_fact);
 
 /* Never another file's. */
 uint64_t native_file_serial(const struct native_file *file);

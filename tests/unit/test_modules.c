@@ -162,7 +162,7 @@ static void knows_announced_mappings(void **state)
         {mapping->end + 0x5000, mapping->end + 0x5000, 0, 1, 1, "/empty"},
         {mapping->end + 0x8000, mapping->end + 0x9000, 0, 0, 0, "//anon"},
     };
-    assert_int_equal(modules_from_notes(getpid(), notes, ARRAY_SIZE(notes), &noted), 0);
+    assert_int_equal(modules_from_notes(getpid(), notes, ARRAY_SIZE(notes), true, &noted), 0);
     assert_int_equal(noted.mappings.count, 4);
     for (size_t i = 1; i < noted.mappings.count; i++)
         assert_true(noted.mappings.at[i - 1].end <= noted.mappings.at[i].start);

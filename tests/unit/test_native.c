@@ -93,6 +93,7 @@ static void unused_files_are_closed(void **state)
     size_t forgotten = 0;
     native_files_on_forget(files, count_forgotten, &forgotten);
     uint64_t serial = 0;
+    size_t libraries = 0;
     for (int i = 0; i < 40; i++) { /* as many programs: copies of this one */
         int in[2], out[2];
         char byte;
@@ -111,6 +112,9 @@ static void unused_files_are_closed(void **state)
         assert_int_equal(native_open_shared(child, files, &native, NULL), 0);
         struct native_file *file = native_file_of(native, native_modules(native)->list.at);
         assert_non_null(file);
+        libraries = 0;
+        array_foreach (&native_modules(native)->list, m)
+            libraries += m->executable && m != native_modules(native)->list.at;
         assert_int_equal(*native_file_note(file), 0); /* not another program's */
         assert_true(native_file_serial(file) > serial);
         serial = native_file_serial(file);
@@ -134,7 +138,140 @@ static void unused_files_are_closed(void **state)
         open += strstr(line, program) != NULL;
     fclose(maps);
     assert_in_range(open, 1, 35);
-    assert_int_equal(forgotten, 40 - 32); /* the first ones' notes */
+    assert_int_equal(forgotten, 40 + libraries - 32); /* the first ones' notes */
+    native_files_free(files);
+}
+
+/* ---- what is found out once for all processes ---- */
+
+static size_t asked;
+
+static int count_functions(struct elf *elf, void *ret_fact)
+{
+    asked++;
+    *(size_t *)ret_fact = elf_function_count(elf);
+    return 0;
+}
+
+static int find_nothing(struct elf *elf, void *ret_fact)
+{
+    asked++;
+    return -ENOENT;
+}
+
+static struct native_file *program_of(struct native *native)
+{
+    const struct module *module = modules_main(native_modules(native));
+    assert_non_null(module);
+    return native_file_of(native, module);
+}
+
+static void facts_are_asked_once_for_each_file(void **state)
+{
+    struct native_files *files = NULL;
+    struct native *native[3] = {0};
+    const void *fact, *other;
+    assert_int_equal(native_files_new(&files), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    asked = 0;
+    for (int i = 0; i < 2; i++) { /* two processes, one program */
+        assert_int_equal(native_open_shared(i ? child : getpid(), files, &native[i], NULL), 0);
+        assert_int_equal(native_file_fact(program_of(native[i]), count_functions, sizeof(size_t), &fact), 0);
+        assert_true(*(const size_t *)fact > 0);
+        assert_int_equal(asked, 1);
+    }
+    for (int i = 0; i < 2; i++) /* that there is nothing is an answer, too, and not the other question's */
+        assert_int_equal(native_file_fact(program_of(native[i]), find_nothing, 1, &other), -ENOENT);
+    assert_int_equal(asked, 2);
+    const struct module *libc = modules_named(native_modules(native[0]), "libc.so");
+    assert_int_equal(
+        native_file_fact(native_file_of(native[0], libc), count_functions, sizeof(size_t), &other), 0);
+    assert_int_equal(asked, 3);
+    assert_int_not_equal(*(const size_t *)fact, *(const size_t *)other);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 2; i++)
+        native_free(native[i]);
+    native_files_free(files);
+}
+
+/* Load biases are those that each process's own files give, and the vDSO is one file for all. */
+static void processes_share_files_but_not_places(void **state)
+{
+    struct native_files *files = NULL;
+    struct native *native[2] = {0};
+    int out[2];
+    char byte;
+    assert_int_equal(native_files_new(&files), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) { /* elsewhere in memory */
+        int in[2];
+        if (pipe(in) < 0 || dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0)
+            _exit(1);
+        execl("/proc/self/exe", "test_native", "wait", NULL);
+        _exit(1);
+    }
+    assert_int_equal(read(out[0], &byte, 1), 1);
+    struct native_file *vdso[2] = {0};
+    uint64_t at[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct modules own;
+        pid_t pid = i ? child : getpid();
+        assert_int_equal(native_open_shared(pid, files, &native[i], NULL), 0);
+        assert_int_equal(modules_read_pid(pid, &own, NULL), 0);
+        const struct modules *shared = native_modules(native[i]);
+        size_t placed = 0;
+        array_foreach (&shared->mappings, m) {
+            const struct mapping *same = modules_mapping_at(&own, m->start);
+            if (!m->executable || !same)
+                continue;
+            assert_int_equal(m->has_bias, same->has_bias);
+            assert_int_equal(m->load_bias, same->load_bias);
+            placed += m->has_bias;
+        }
+        assert_true(placed >= 3); /* program, libc, vDSO at least */
+        array_foreach (&shared->list, module)
+            if (strcmp(module->path, "[vdso]") == 0) {
+                assert_true(module->has_bias);
+                vdso[i] = native_file_of(native[i], module);
+                at[i] = module->start;
+            }
+        modules_done(&own);
+    }
+    assert_non_null(vdso[0]);
+    assert_ptr_equal(vdso[0], vdso[1]);
+    assert_int_not_equal(at[0], at[1]);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 2; i++)
+        native_free(native[i]);
+    native_files_free(files);
+}
+
+/* Of a process that has ended, a file is looked for by its path in our own root, where it may not be. */
+static void what_one_process_hides_another_shows(void **state)
+{
+    struct native_files *files = NULL;
+    struct native *ended = NULL, *native = NULL;
+    struct modules own, noted;
+    assert_int_equal(native_files_new(&files), 0);
+    assert_int_equal(modules_read_pid(getpid(), &own, NULL), 0);
+    const struct module *program = modules_main(&own);
+    struct mapping_note note = {0x10000, 0x20000, 0, program->device, program->inode, "/not/there"};
+    assert_int_equal(modules_from_notes(0x3fffff, &note, 1, false, &noted), 0);
+    assert_int_equal(native_open_modules(&noted, files, &ended), 0);
+    assert_false(native_modules(ended)->list.at[0].has_bias);
+    assert_int_equal(native_open_shared(getpid(), files, &native, NULL), 0);
+    assert_true(modules_main(native_modules(native))->has_bias);
+    assert_non_null(native_file_of(ended, native_modules(ended)->list.at)); /* open now */
+    modules_done(&own);
+    native_free(ended);
+    native_free(native);
     native_files_free(files);
 }
 
@@ -173,6 +310,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(walks_to_main),
                                        cmocka_unit_test(refuses_what_is_outside_the_copy),
                                        cmocka_unit_test(unused_files_are_closed),
+                                       cmocka_unit_test(facts_are_asked_once_for_each_file),
+                                       cmocka_unit_test(what_one_process_hides_another_shows),
+                                       cmocka_unit_test(processes_share_files_but_not_places),
                                        cmocka_unit_test(pages_are_read_once_until_they_are_forgotten)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,20 +38,16 @@ static int find_v8(struct v8 *v8, struct problem *problem)
 {
     const struct modules *modules = native_modules(v8->native);
     array_foreach (&modules->list, module) {
-        uint64_t address;
-        if (!module->has_bias)
+        const void *found;
+        struct native_file *file = module->has_bias ? native_file_of(v8->native, module) : NULL;
+        if (!file || native_file_fact(file, v8_layout_fact, sizeof(struct v8_layout_fact), &found) < 0)
             continue;
-        array_foreach (&modules->mappings, m) {
-            if (m->module != (uint32_t)(module - modules->list.at) || !m->has_bias)
-                continue;
-            struct elf *elf = native_file_at(v8->native, m->start, &address, NULL);
-            struct elf_symbol symbol;
-            if (elf && elf_find_exported(elf, "v8dbg_frametype_EntryFrame", &symbol) == 0) {
-                v8->elf = elf;
-                return v8_layout_read(elf, &v8->layout, problem);
-            }
-            break;
-        }
+        const struct v8_layout_fact *fact = found;
+        v8->elf = native_file_elf(file);
+        v8->layout = fact->layout;
+        if (fact->result < 0 && problem)
+            *problem = fact->problem;
+        return fact->result;
     }
     return problem_set(problem, -ENOENT, "process %d does not run V8", modules->pid);
 }

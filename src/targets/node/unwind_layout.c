@@ -381,3 +381,10 @@ int v8_layout_read(struct elf *elf, struct v8_layout *ret_layout, struct problem
     *ret_layout = layout;
     return 0;
 }
+
+int v8_layout_fact(struct elf *elf, void *ret_fact)
+{
+    struct v8_layout_fact *fact = ret_fact;
+    fact->result = v8_layout_read(elf, &fact->layout, &fact->problem);
+    return fact->result == -ENOENT ? -ENOENT : 0;
+}

@@ -64,4 +64,12 @@ struct v8_layout {
  * (compressed pointers, before Node.js 16). */
 int v8_layout_read(struct elf *elf, struct v8_layout *ret_layout, struct problem *problem);
 
+/* The same of one file, for all processes that run it: a fact_reader (unwind/facts.h). */
+struct v8_layout_fact {
+    int result; /* -ENOTSUP: V8 is there, but as the problem says */
+    struct problem problem;
+    struct v8_layout layout;
+};
+int v8_layout_fact(struct elf *elf, void *ret_fact);
+
 #endif

@@ -35,78 +35,98 @@ static const struct version *version_of(const struct python *python)
     return &VERSIONS[python->minor - FIRST_MINOR];
 }
 
-/* Since 3.11 the binary says; before, the library's or program's name does. */
-static int find_minor(struct elf *elf, const char *path)
-{
-    struct elf_symbol symbol;
-    uint32_t hex;
-    int minor;
-    if (elf_find(elf, "Py_Version", &symbol) == 0 && elf_read(elf, symbol.value, &hex, sizeof(hex)) == 0 &&
-        hex >> 24 == 3)
-        return (int)(hex >> 16 & 0xff);
-    const char *at = strrchr(path, '/');
-    at = strstr(at ? at : path, "python3.");
-    return at && sscanf(at, "python3.%d", &minor) == 1 ? minor : -1;
-}
-
-struct parts {
-    struct python *python;
-    uint64_t bias;
+/* Of one file, for all processes that run it. */
+struct python_file {
+    uint64_t runtime; /* addresses in the file */
+    uint64_t evaluate[4][2];
+    int evaluate_count;
+    int minor; /* -1: the file does not say */
 };
 
 static int add_part(const struct elf_symbol *symbol, void *context)
 {
-    struct parts *p = context;
-    struct python *python = p->python;
-    if (symbol->size == 0 || python->evaluate_count == (int)ARRAY_SIZE(python->evaluate))
+    struct python_file *f = context;
+    if (symbol->size == 0 || f->evaluate_count == (int)ARRAY_SIZE(f->evaluate))
         return 0;
-    uint64_t start = symbol->value + p->bias;
-    for (int i = 0; i < python->evaluate_count; i++)
-        if (python->evaluate[i][0] == start)
+    for (int i = 0; i < f->evaluate_count; i++)
+        if (f->evaluate[i][0] == symbol->value)
             return 0;
-    python->evaluate[python->evaluate_count][0] = start;
-    python->evaluate[python->evaluate_count++][1] = start + symbol->size;
+    f->evaluate[f->evaluate_count][0] = symbol->value;
+    f->evaluate[f->evaluate_count++][1] = symbol->value + symbol->size;
+    return 0;
+}
+
+static int read_file(struct elf *elf, void *ret_fact)
+{
+    struct python_file *f = ret_fact;
+    struct elf_symbol symbol;
+    uint32_t hex;
+    if (elf_find(elf, "_PyRuntime", &symbol) < 0)
+        return -ENOENT;
+    *f = (struct python_file){.runtime = symbol.value, .minor = -1};
+    if (elf_find(elf, "Py_Version", &symbol) == 0 && elf_read(elf, symbol.value, &hex, sizeof(hex)) == 0 &&
+        hex >> 24 == 3)
+        f->minor = (int)(hex >> 16 & 0xff);
+    elf_each_symbol(elf, "_PyEval_EvalFrameDefault", add_part, f);
+    return 0;
+}
+
+/* Since 3.11 the binary says; before, the library's or program's name does. */
+static int minor_of(const struct python_file *file, const char *name)
+{
+    int minor;
+    const char *at = strstr(name, "python3.");
+    if (file->minor >= 0)
+        return file->minor;
+    return at && sscanf(at, "python3.%d", &minor) == 1 ? minor : -1;
+}
+
+static const char *base_name(const struct module *module)
+{
+    const char *slash = strrchr(module->path, '/');
+    return slash ? slash + 1 : module->path;
+}
+
+static int take_file(const struct modules *modules, const struct module *module,
+                     const struct python_file *file, struct python *ret_python)
+{
+    struct python python = {.minor = minor_of(file, base_name(module)),
+                            .evaluate_count = file->evaluate_count};
+    if (python.minor < FIRST_MINOR || python.minor >= FIRST_MINOR + (int)ARRAY_SIZE(VERSIONS))
+        return -ENOTSUP;
+    const struct version *v = version_of(&python);
+    bool musl = modules_named(modules, "ld-musl") || modules_named(modules, "libc.musl");
+    python.frames =
+        (struct sampler_python){.key_address = file->runtime + module->load_bias + (uint64_t)v->key + TSS_KEY,
+                                .thread_frame = v->thread_frame,
+                                .cframe_frame = v->cframe_frame,
+                                .frame_code = v->code,
+                                .frame_previous = v->previous,
+                                .frame_instruction = v->instruction,
+                                .frame_entry = v->entry,
+                                .code_line = v->first_line,
+                                .code_name = v->name,
+                                .code_file = v->file,
+                                .text_length = STRING_LENGTH,
+                                .specifics = musl ? 0 : 0x310};
+    if (musl) /* its thread-specific data is behind a pointer: not read */
+        return -ENOTSUP;
+    for (int i = 0; i < file->evaluate_count; i++)
+        for (int end = 0; end < 2; end++)
+            python.evaluate[i][end] = file->evaluate[i][end] + module->load_bias;
+    *ret_python = python;
     return 0;
 }
 
 int python_find(struct native *native, struct python *ret_python)
 {
     const struct modules *modules = native_modules(native);
-    struct elf_symbol runtime;
     array_foreach (&modules->list, module) {
-        if (!module->has_bias)
-            continue;
-        const char *slash = strrchr(module->path, '/');
-        if (!strstr(slash ? slash : module->path, "python") && module != modules_main(modules))
-            continue;
-        struct native_file *file = native_file_of(native, module);
-        struct elf *elf = file ? native_file_elf(file) : NULL;
-        if (!elf || elf_find(elf, "_PyRuntime", &runtime) < 0)
-            continue;
-        struct python python = {.minor = find_minor(elf, module->path)};
-        if (python.minor < FIRST_MINOR || python.minor >= FIRST_MINOR + (int)ARRAY_SIZE(VERSIONS))
-            return -ENOTSUP;
-        const struct version *v = version_of(&python);
-        bool musl = modules_named(modules, "ld-musl") || modules_named(modules, "libc.musl");
-        python.frames = (struct sampler_python){.key_address = runtime.value + module->load_bias +
-                                                               (uint64_t)v->key + TSS_KEY,
-                                                .thread_frame = v->thread_frame,
-                                                .cframe_frame = v->cframe_frame,
-                                                .frame_code = v->code,
-                                                .frame_previous = v->previous,
-                                                .frame_instruction = v->instruction,
-                                                .frame_entry = v->entry,
-                                                .code_line = v->first_line,
-                                                .code_name = v->name,
-                                                .code_file = v->file,
-                                                .text_length = STRING_LENGTH,
-                                                .specifics = musl ? 0 : 0x310};
-        if (musl) /* its thread-specific data is behind a pointer: not read */
-            return -ENOTSUP;
-        struct parts parts = {&python, module->load_bias};
-        elf_each_symbol(elf, "_PyEval_EvalFrameDefault", add_part, &parts);
-        *ret_python = python;
-        return 0;
+        const void *found;
+        struct native_file *file = module->has_bias ? native_file_of(native, module) : NULL;
+        if (file && native_file_fact(file, read_file, sizeof(struct python_file), &found) == 0 &&
+            (strstr(base_name(module), "python") || module == modules_main(modules)))
+            return take_file(modules, module, found, ret_python);
     }
     return -ENOENT;
 }
