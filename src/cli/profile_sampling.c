@@ -17,6 +17,10 @@
 #define POLL_MS       20
 #define TIDY_STORE_NS (60 * NS_PER_S)
 
+/* What frames are called is kept from one window of the store to the next, up to so many: processes are among
+ * them. */
+#define FRAMES_KEPT 16384
+
 enum { JUDGED_AT_ONCE = 8 }; /* windows of the store that are read between two of sampling */
 
 /* One sampling under way. */
@@ -27,6 +31,7 @@ struct run {
     struct rate *rate;
     struct pool *pool;
     struct profile *window; /* what is sampled into when windows are told apart; else NULL */
+    struct profile *before; /* the one before, to be used again */
     bool store_fails;
     uint64_t tidied_ns;
     struct regressed_watch *watch;
@@ -61,8 +66,10 @@ static int begin_window(struct run *run, uint64_t now_ns)
         length_ns -= real_ns % length_ns;
     run->window_start_ns = now_ns;
     run->window_end_ns = now_ns + length_ns;
-    if (profile_new(&run->window) < 0)
+    if (run->before ? profile_restart(run->before, FRAMES_KEPT) : profile_new(&run->before))
         return out_of_memory(run);
+    run->window = run->before;
+    run->before = NULL;
     run->window->start_ns = real_ns;
     snprintf(run->window->event, sizeof(run->window->event), "%s", profile->event);
     snprintf(run->window->unit, sizeof(run->window->unit), "%s", profile->unit);
@@ -142,7 +149,7 @@ static int keep_window(struct run *run, uint64_t now_ns)
         run->window->start_ns + now_ns - run->window_start_ns; /* also when the clock is set */
     if (profile_by_service(run->window, &services) < 0)
         return out_of_memory(run);
-    profile_free(run->window);
+    run->before = run->window;
     run->window = NULL;
     if (s->metrics && profile_metrics_add(s->metrics, services, &s->options->rules) < 0)
         return out_of_memory(run);
@@ -295,6 +302,7 @@ int profile_sampling_run(struct profile_sampling *s, struct problem *problem)
     pool_free(run.pool);
     regressed_watch_free(run.watch);
     profile_free(run.window);
+    profile_free(run.before);
     if (run.child_runs && r >= 0) { /* our time is over, or Ctrl-C: the command is told, and waited for */
         kill(s->child, SIGTERM);
         waitpid(s->child, &s->status, 0);

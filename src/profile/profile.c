@@ -24,24 +24,58 @@ uint32_t profile_next_serial(void)
     return ++serial;
 }
 
+/* The empty name, and what has it. */
+static int begin_names(struct profile *p)
+{
+    struct profile_frame none = {.kind = FRAME_GROUP};
+    p->serial = profile_next_serial();
+    return profile_string(p, "") != 0 || !p->strings.count ? -ENOMEM : array_add(&p->frames, none);
+}
+
+static int begin_nodes(struct profile *p)
+{
+    struct profile_node root = {0};
+    return array_add(&p->nodes, root);
+}
+
 int profile_new(struct profile **ret_profile)
 {
     struct profile *p = calloc(1, sizeof(*p));
-    struct profile_node root = {0};
-    struct profile_frame none = {.kind = FRAME_GROUP};
     if (!p)
         return -ENOMEM;
     p->node_limit = 8u << 20;
-    p->serial = profile_next_serial();
     strcpy(p->event, "cpu");
     strcpy(p->unit, "nanoseconds");
-    if (profile_string(p, "") != 0 || !p->strings.count || array_add(&p->nodes, root) < 0 ||
-        array_add(&p->frames, none) < 0) {
+    if (begin_names(p) < 0 || begin_nodes(p) < 0) {
         profile_free(p);
         return -ENOMEM;
     }
     *ret_profile = p;
     return 0;
+}
+
+int profile_restart(struct profile *p, size_t most)
+{
+    int r = 0;
+    array_clear(&p->nodes);
+    array_clear(&p->samples);
+    array_clear(&p->business);
+    profile_windows_end(p);
+    profile_intervals_end(p);
+    p->start_ns = p->end_ns = 0;
+    if (p->frames.count > most || p->failed) {
+        arena_done(&p->texts);
+        array_done(&p->strings);
+        array_done(&p->frames);
+        map_done(&p->string_ids);
+        map_done(&p->frame_ids);
+        p->failed = false;
+        r = begin_names(p);
+    }
+    if (r == 0)
+        r = begin_nodes(p);
+    profile_index_again(p);
+    return r;
 }
 
 void profile_free(struct profile *p)

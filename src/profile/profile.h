@@ -90,6 +90,10 @@ int profile_new(struct profile **ret_profile);
 void profile_free(struct profile *profile);
 DEFINE_FREEP(struct profile, profile_free)
 
+/* Empties it, for the next of many profiles of the same programs: what frames are called stays, and the
+ * serial with it, unless there are more than `most` of them. -ENOMEM: it can only be freed. */
+int profile_restart(struct profile *profile, size_t most);
+
 /* Ids, added when new; 0 (the empty string, the root) when memory ran out. */
 uint32_t profile_string(struct profile *profile, const char *string);
 uint32_t profile_string_n(struct profile *profile, const char *string, size_t length);

@@ -449,9 +449,45 @@ static void pages_hold_their_data_safely(void **state)
     profile_free(q);
 }
 
+/* What is asked of a window's frames is asked once, not for every window. */
+static void restarting_keeps_names_alone(void **state)
+{
+    struct profile *p = NULL;
+    assert_int_equal(profile_new(&p), 0);
+    uint32_t frame = 0, serial = p->serial, node = 0;
+    for (int window = 0; window < 3; window++) {
+        for (int i = 0; i < 100; i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "function-%d", i);
+            frame = profile_named_frame(p, name, FRAME_NATIVE);
+            node = profile_child(p, i % 10 ? node : 0, frame);
+            profile_count(p, node, 1, 10);
+        }
+        uint64_t *totals = profile_totals(p);
+        assert_int_equal(totals[0], 1000); /* of this window alone */
+        free(totals);
+        assert_int_equal(p->nodes.count, 101);
+        assert_int_equal(p->frames.count, 101);
+        assert_int_equal(p->serial, serial);
+        assert_int_equal(profile_restart(p, 101), 0);
+        assert_int_equal(p->nodes.count, 1);
+        assert_int_equal(p->nodes.at[0].weight, 0);
+    }
+    assert_string_equal(profile_text(p, p->frames.at[frame].name), "function-99");
+    assert_int_equal(profile_restart(p, 100), 0); /* too many */
+    assert_int_not_equal(p->serial, serial);
+    assert_int_equal(p->frames.count, 1);
+    node = profile_child(p, 0, profile_named_frame(p, "again", FRAME_NATIVE));
+    profile_count(p, node, 1, 7);
+    assert_int_equal(p->nodes.at[node].weight, 7);
+    assert_string_equal(profile_text(p, 0), "");
+    profile_free(p);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(folded_processes_share_their_stacks),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(restarting_keeps_names_alone),
+                                       cmocka_unit_test(folded_processes_share_their_stacks),
                                        cmocka_unit_test(folding_loses_callers_never_weight),
                                        cmocka_unit_test(folding_keeps_what_functions_take),
                                        cmocka_unit_test(folding_uses_its_room),
