@@ -101,6 +101,7 @@ static void empty_ring(void)
     self->shared.head = self->shared.tail = 0;
     self->shared.writable = RING_BYTES;
     self->shared.lap = self->shared.ring;
+    self->shared.busy = 0; /* nothing is held back */
 }
 
 PROGRAM static void run_stepped(const struct scene *scene)

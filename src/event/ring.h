@@ -100,7 +100,7 @@ struct sonde_thread {
     uint64_t lost_full;    /* records that found the ring full */
     uint64_t lost_signal;  /* records refused because busy was set */
     uint64_t written;      /* records written */
-    uint32_t busy;         /* a record is being written: a signal handler must not record */
+    uint32_t busy;         /* 1: a record is being written, a signal handler writes none; 2: held back */
     uint32_t families_off; /* written by sonde: bits by enum sonde_probe_family, not recorded */
     uint32_t depth;        /* spans open now; may exceed SONDE_OPEN_SPANS */
     uint32_t lost_depth;   /* spans nested too deep to be kept in open[] */

@@ -40,9 +40,11 @@
 /* Boundaries where one thing ends and the next begins with nothing but the runtime's own few lines between:
  * both are given one time, because looking at the clock is among the dearest things that a hook does. */
 enum probe_boundary {
-    BOUNDARY_NONE,
-    BOUNDARY_COMPLETION, /* an operation's completion begins: it calls back */
-    BOUNDARY_CALLBACK,   /* a callback has ended: so does the completion that made it */
+    BOUNDARY_COMPLETION = 1, /* an operation's completion begins: it calls back */
+    BOUNDARY_CALLBACK,       /* a callback has ended: so does the completion that made it */
+    BOUNDARY_COMPLETED,      /* that has ended: the next one in the queue begins */
+    BOUNDARY_POLLED,         /* the loop has polled: it goes on to what checks */
+    BOUNDARIES
 };
 
 /* Messages that ended in some bytes: how many, the first one's number, their payload. */
@@ -58,6 +60,8 @@ struct queue_seen {
     uint8_t step;   /* enum sonde_queue_step */
 };
 enum { QUEUE_PENDING = 6 };
+
+enum { HELD_BYTES = 40 }; /* of a record that may be held back */
 
 /* Bytes that pass one descriptor while it is read or written, added up: those of the socket in the lower
  * half, what they were before or after encryption in the upper one. */
@@ -93,9 +97,9 @@ struct probe_thread {
     struct queue_seen queue_taken[QUEUE_PENDING]; /* the same of brokers' messages */
     uint32_t queue_pending;
     uint8_t queue_wire;
-    /* The newest boundary between two things, when it was, and the records that were written then. */
-    uint64_t boundary_tsc, boundary_written;
-    enum probe_boundary boundary;
+    /* The newest boundary between two things: when it was, and what boundary_mark() said then; 0: none. */
+    uint64_t boundary_tsc, boundary_mark;
+    uint64_t held_end; /* where the record ends that is held back */
 #define T(target) PROBE_THREAD_##target()
     PROBE_TARGETS_WITH_THREAD(T)
 #undef T
@@ -226,6 +230,34 @@ static __attribute__((noinline, cold, unused)) bool record_move(struct sonde_thr
     return true;
 }
 
+/* What a thread's busy says; a signal handler may read it anywhere. */
+enum {
+    BUSY_WRITING = 1, /* a record is being written */
+    BUSY_HOLDING,     /* one is written but for its time, and held back (RECORD_LATER()) */
+};
+
+/* A record that is held back is one, at that time. */
+static inline void record_release(struct probe_thread *self, uint64_t now)
+{
+    struct sonde_thread *t = &self->shared;
+    ((struct sonde_record *)(t->lap + self->held_end - HELD_BYTES))->end_tsc = now;
+    __atomic_store_n(&t->head, self->held_end, __ATOMIC_RELEASE);
+    compiler_barrier();
+    t->busy = 0;
+}
+
+/* The thread is busy: with a record that is held back, which goes first; or this is a signal handler, in the
+ * middle of one (false, counted). */
+static __attribute__((noinline, cold, unused)) bool record_free(struct probe_thread *self, uint64_t now)
+{
+    if (self->shared.busy != BUSY_HOLDING) {
+        self->shared.lost_signal++;
+        return false;
+    }
+    record_release(self, now);
+    return true;
+}
+
 /* Finds out how far records may reach now: to the end of the ring, or to what sonde has not read yet. A
  * record that does not fit before the end begins at the start (*head moves there). False (and counted) when
  * the ring is full and there is no larger one.
@@ -248,16 +280,14 @@ static __attribute__((noinline, cold, unused)) bool record_look(struct probe_thr
     return true;
 }
 
-/* Room for a record of payload bytes with its strings, of a thread that is this one (probe_stale()); NULL
- * (and counted) when there is none. */
-static inline void *record_room(struct probe_thread *self, uint32_t payload, uint64_t *ret_end)
+/* Room for a record of payload bytes with its strings, that ends now, of a thread that is this one
+ * (probe_stale()); NULL (and counted) when there is none. */
+static inline void *record_room(struct probe_thread *self, uint32_t payload, uint64_t now, uint64_t *ret_end)
 {
     struct sonde_thread *t = &self->shared;
-    if (UNLIKELY(t->busy)) {
-        t->lost_signal++;
+    if (UNLIKELY(t->busy) && !record_free(self, now))
         return NULL;
-    }
-    t->busy = 1;
+    t->busy = BUSY_WRITING;
     compiler_barrier();
     uint64_t head = t->head;
     uint64_t size = (sizeof(struct sonde_record) + payload + 7) & ~7ull;
@@ -267,13 +297,15 @@ static inline void *record_room(struct probe_thread *self, uint32_t payload, uin
     /* The lines ahead were last read by sonde on another CPU: have them back by the time they are written. */
     char *at = (char *)(t->lap + head);
     __builtin_prefetch(at + 512, 1);
+    if (!at)
+        __builtin_unreachable();
     return at;
 }
 
 /* The same of a thread that may not be this one any more: NULL then. */
-static inline void *record_begin(struct probe_thread *self, uint32_t payload, uint64_t *ret_end)
+static inline void *record_begin(struct probe_thread *self, uint32_t payload, uint64_t now, uint64_t *ret_end)
 {
-    return probe_stale(self) ? NULL : record_room(self, payload, ret_end);
+    return probe_stale(self) ? NULL : record_room(self, payload, now, ret_end);
 }
 
 /* Of what one callback or command contains there may be tens of thousands of records, more than sonde can
@@ -310,37 +342,43 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
     })
 
 /* RECORD(self, redis_command, start_tsc or a constant 0 for an instant, end_tsc, .client_id = id, ...) */
-#define RECORD(self, event, start, end, ...) RECORD_(record_begin, self, event, start, end, __VA_ARGS__)
+#define RECORD(self, event, start, end, ...) \
+    RECORD_(record_begin, WANTED(self, event), self, event, start, end, __VA_ARGS__)
 
 /* The same right after probe_stale() or span_close() said that the thread is still this one. */
-#define RECORD_OWN(self, event, start, end, ...) RECORD_(record_room, self, event, start, end, __VA_ARGS__)
+#define RECORD_OWN(self, event, start, end, ...) \
+    RECORD_(record_room, WANTED(self, event), self, event, start, end, __VA_ARGS__)
 
-#define RECORD_(begin, self, event, start, end, ...)                                                  \
-    do {                                                                                              \
-        uint64_t r_next_, r_end_ = (end), r_start_ = (start);                                         \
-        char *r_at_ = WANTED(self, event) ? begin(self, sizeof(struct record_##event), &r_next_) : 0; \
-        if (LIKELY(r_at_)) {                                                                          \
-            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                              \
-            r_head_->end_tsc = r_end_;                                                                \
-            bool r_instant_ = __builtin_constant_p(r_start_) && !r_start_;                            \
-            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event),           \
-                                        r_instant_ ? 0 : r_end_ - r_start_);                          \
-            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                         \
-                (struct record_##event){__VA_ARGS__};                                                 \
-            record_commit(self, r_next_);                                                             \
-        }                                                                                             \
+/* The same where the event is wanted (THREAD_WANTING()). */
+#define RECORD_WANTED(self, event, start, end, ...) \
+    RECORD_(record_room, true, self, event, start, end, __VA_ARGS__)
+
+#define RECORD_(begin, wanted, self, event, start, end, ...)                                       \
+    do {                                                                                           \
+        uint64_t r_next_, r_end_ = (end), r_start_ = (start);                                      \
+        char *r_at_ = (wanted) ? begin(self, sizeof(struct record_##event), r_end_, &r_next_) : 0; \
+        if (LIKELY(r_at_)) {                                                                       \
+            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                           \
+            r_head_->end_tsc = r_end_;                                                             \
+            bool r_instant_ = __builtin_constant_p(r_start_) && !r_start_;                         \
+            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event),        \
+                                        r_instant_ ? 0 : r_end_ - r_start_);                       \
+            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                      \
+                (struct record_##event){__VA_ARGS__};                                              \
+            record_commit(self, r_next_);                                                          \
+        }                                                                                          \
     } while (0)
 
 /* The same for an event with one string, whose length field is among the initialisers. */
 #define RECORD_TEXT(self, event, now, string, length, ...)                                                 \
     do {                                                                                                   \
-        uint64_t r_next_;                                                                                  \
+        uint64_t r_next_, r_end_ = (now);                                                                  \
         char *r_at_ = WANTED(self, event)                                                                  \
-                          ? record_begin(self, sizeof(struct record_##event) + (length), &r_next_)         \
+                          ? record_begin(self, sizeof(struct record_##event) + (length), r_end_, &r_next_) \
                           : 0;                                                                             \
         if (LIKELY(r_at_)) {                                                                               \
             struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                                   \
-            r_head_->end_tsc = (now);                                                                      \
+            r_head_->end_tsc = r_end_;                                                                     \
             r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event) + (length), 0); \
             *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                              \
                 (struct record_##event){__VA_ARGS__};                                                      \
@@ -350,10 +388,30 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
         }                                                                                                  \
     } while (0)
 
+/* An instant without a time of its own: it gets that of the thread's next record, which is known to follow at
+ * once, and saves a reading of the clock. Where the event is wanted, and the thread neither stale nor busy.
+ */
+#define RECORD_LATER(self, event, ...)                                                                 \
+    do {                                                                                               \
+        _Static_assert(sizeof(struct record_##event) + sizeof(struct sonde_record) == HELD_BYTES, ""); \
+        char *r_at_ = record_room(self, sizeof(struct record_##event), 0, &(self)->held_end);          \
+        if (LIKELY(r_at_)) {                                                                           \
+            ((struct sonde_record *)r_at_)->meta =                                                     \
+                record_meta(SONDE_EVENT_##event, sizeof(struct record_##event), 0);                    \
+            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                          \
+                (struct record_##event){__VA_ARGS__};                                                  \
+            (self)->shared.written++;                                                                  \
+            compiler_barrier();                                                                        \
+            (self)->shared.busy = BUSY_HOLDING;                                                        \
+        }                                                                                              \
+    } while (0)
+
 static inline uint64_t record_meta(uint64_t id, uint64_t payload, uint64_t duration)
 {
-    if (UNLIKELY(duration >> 48))
+    if (UNLIKELY(duration >> 48)) {
+        compiler_barrier(); /* a jump is cheaper than to have the other value at hand */
         duration = (1ull << 48) - 1;
+    }
     return id | (sizeof(struct sonde_record) + payload + 7) / 8 << 8 | duration << 16;
 }
 
@@ -382,32 +440,44 @@ static inline uint64_t span_open(struct probe_thread *self, uint32_t event, uint
     return span_open_at(self, ticks(), event, argument, name);
 }
 
-/* False: the thread is no longer this one, and nothing of it may be touched. */
-static inline bool span_close(struct probe_thread *self, uint32_t depth_before)
+/* Of a thread that is known to be this one. */
+static inline void span_close_own(struct probe_thread *self, uint32_t depth_before)
 {
     struct sonde_thread *t = &self->shared;
-    if (probe_stale(self))
-        return false;
     t->depth = depth_before;
     if (LIKELY(depth_before < SONDE_OPEN_SPANS))
         __atomic_store_n(&t->open[depth_before].start_tsc, 0, __ATOMIC_RELAXED);
+}
+
+/* False: the thread is no longer this one, and nothing of it may be touched. */
+static inline bool span_close(struct probe_thread *self, uint32_t depth_before)
+{
+    if (probe_stale(self))
+        return false;
+    span_close_own(self, depth_before);
     return true;
 }
 
 /* ---- boundaries ---- */
 
+/* Another one for each boundary and number of records. */
+static inline uint64_t boundary_mark(const struct probe_thread *self, enum probe_boundary boundary)
+{
+    _Static_assert(BOUNDARIES <= 8, "each has a number");
+    return self->shared.written * 8 + boundary;
+}
+
 static inline void boundary_is(struct probe_thread *self, enum probe_boundary boundary, uint64_t now)
 {
-    self->boundary = boundary;
+    self->boundary_mark = boundary_mark(self, boundary);
     self->boundary_tsc = now;
-    self->boundary_written = self->shared.written;
 }
 
 /* The time now: that of the boundary, when it was the last thing that happened on this thread. */
 static inline uint64_t boundary(struct probe_thread *self, enum probe_boundary boundary)
 {
-    bool same = self->boundary == boundary && self->boundary_written == self->shared.written;
-    self->boundary = BOUNDARY_NONE;
+    bool same = self->boundary_mark == boundary_mark(self, boundary);
+    self->boundary_mark = 0;
     return LIKELY(same) ? self->boundary_tsc : ticks();
 }
 

@@ -26,9 +26,9 @@ static inline long system_call(long number, long a, long b, long c, long d, long
 
 static inline uint64_t ticks(void)
 {
-    uint32_t low, high;
+    uint64_t low, high; /* the upper halves of both registers are cleared */
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-    return (uint64_t)high << 32 | low;
+    return high << 32 | low;
 }
 
 /* For bytes whose number is only known at run time; short, so a string instruction beats a library. */

@@ -1,6 +1,7 @@
 /* Where two things share one reading of the clock, and where they must not: an interval that somebody else's
  * work falls into would be told as slow. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "targets/node/probe_carried.h"
 #include "targets/node/probe_context.h"
 #include "targets/node/probe_libuv.h"
 #include "targets/node/probe.h"
@@ -25,6 +26,16 @@ void context_parsed(struct probe_thread *self, bool carried)
 {
 }
 void context_collected(struct probe_thread *self)
+{
+}
+struct carried *carried_own(void)
+{
+    return NULL;
+}
+void carried_closing(struct carried *v, struct probe_thread *self, const struct probe_callback *callback)
+{
+}
+void carried_closed(struct carried *v, const struct probe_callback *callback, bool outermost)
 {
 }
 
@@ -172,23 +183,32 @@ static void iterations_within_a_command_stand_alone(void **state)
 static char request[512] __attribute__((aligned(16)));
 static int calls_back;
 
+static int scope; /* stands for a callback scope of Node */
+
+ORIGINAL(void, node_scope_close, void *at)
+{
+    spend_time();
+}
+
+static void call_back(uint64_t async_id)
+{
+    callback_begin(thread, (uintptr_t)&scope, async_id, 76);
+    sonde_wrap_node_scope_close(&scope);
+}
+
 ORIGINAL(void, uv_fs_done, void *work, int status)
 {
-    if (!calls_back)
-        return;
-    callback_begin(thread, 1, 77);
-    spend_time();
-    callback_end(thread, callback_find(thread, 1), 1, 77, 76);
-    if (calls_back == 2) { /* another one, of the same completion */
-        callback_begin(thread, 1, 78);
-        callback_end(thread, callback_find(thread, 1), 1, 78, 76);
-    }
+    if (calls_back)
+        call_back(77);
+    if (calls_back == 2) /* another one, of the same completion */
+        call_back(78);
 }
 
 static void a_completion_and_its_callback_are_one(void **state)
 {
     uint64_t callback[2], done[2], second[2];
     sonde_orig_uv_fs_done = uv_fs_done;
+    sonde_orig_node_scope_close = node_scope_close;
     calls_back = 1;
     sonde_wrap_uv_fs_done(request + UV_FS_WORK, 0);
     next_span(SONDE_EVENT_node_callback, &callback[0], &callback[1]);
@@ -209,6 +229,86 @@ static void a_completion_and_its_callback_are_one(void **state)
     assert_true(done[1] > done[0]);
 }
 
+/* libuv's queue of what is completed, in one drain. */
+static void follow(char *first, char *next)
+{
+    *(void **)(void *)(first + UV_FS_WORK + UV_WORK_NEXT) = next + UV_FS_WORK + UV_WORK_NEXT;
+}
+
+static void a_completion_follows_the_one_before_it_in_the_queue(void **state)
+{
+    static char second[512] __attribute__((aligned(16)));
+    uint64_t done[2], next[2];
+    sonde_orig_uv_fs_done = uv_fs_done;
+    calls_back = 0;
+    follow(request, second);
+    sonde_wrap_uv_fs_done(request + UV_FS_WORK, 0);
+    sonde_wrap_uv_fs_done(second + UV_FS_WORK, 0);
+    next_span(SONDE_EVENT_uv_done, &done[0], &done[1]);
+    next_span(SONDE_EVENT_uv_done, &next[0], &next[1]);
+    assert_int_equal(next[0], done[1]);
+    follow(request, request); /* it was the last: what comes later is of another drain */
+    sonde_wrap_uv_fs_done(request + UV_FS_WORK, 0);
+    spend_time();
+    sonde_wrap_uv_fs_done(second + UV_FS_WORK, 0);
+    next_span(SONDE_EVENT_uv_done, &done[0], &done[1]);
+    next_span(SONDE_EVENT_uv_done, &next[0], &next[1]);
+    assert_true(next[0] - done[1] >= 50000);
+}
+
+static void what_is_recorded_between_completions_parts_them(void **state)
+{
+    static char second[512] __attribute__((aligned(16)));
+    uint64_t done[2], next[2];
+    sonde_orig_uv_fs_done = uv_fs_done;
+    calls_back = 0;
+    follow(request, second);
+    sonde_wrap_uv_fs_done(request + UV_FS_WORK, 0);
+    spend_time();
+    RECORD(thread, js_settled, 0, ticks(), .call = 1);
+    sonde_wrap_uv_fs_done(second + UV_FS_WORK, 0);
+    next_span(SONDE_EVENT_uv_done, &done[0], &done[1]);
+    next_span(SONDE_EVENT_uv_done, &next[0], &next[1]);
+    assert_true(next[0] - done[1] >= 50000);
+}
+
+static char loop[1024] __attribute__((aligned(16)));
+
+static void set_queue(int at, void *first)
+{
+    *(void **)(void *)(loop + at) = first;
+}
+
+ORIGINAL(void, uv_poll, void *at, int timeout_ms)
+{
+    spend_time();
+}
+ORIGINAL(void, uv_check, void *at)
+{
+    spend_time();
+}
+
+static void the_loop_checks_when_it_has_polled(void **state)
+{
+    uint64_t poll[2], check[2];
+    sonde_orig_uv_poll = uv_poll;
+    sonde_orig_uv_check = uv_check;
+    set_queue(UV_LOOP_CHECK, NULL);
+    set_queue(UV_LOOP_PENDING, loop + UV_LOOP_PENDING); /* nothing */
+    sonde_wrap_uv_poll(loop, -1);
+    sonde_wrap_uv_check(loop);
+    next_span(SONDE_EVENT_uv_phase, &poll[0], &poll[1]);
+    next_span(SONDE_EVENT_uv_phase, &check[0], &check[1]);
+    assert_int_equal(check[0], poll[1]);
+    set_queue(UV_LOOP_PENDING, request); /* callbacks that were put off run in between */
+    sonde_wrap_uv_poll(loop, -1);
+    spend_time();
+    sonde_wrap_uv_check(loop);
+    next_span(SONDE_EVENT_uv_phase, &poll[0], &poll[1]);
+    next_span(SONDE_EVENT_uv_phase, &check[0], &check[1]);
+    assert_true(check[0] - poll[1] >= 50000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +316,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_timer_does_belongs_to_the_iteration, set_up, tear_down),
         cmocka_unit_test_setup_teardown(iterations_within_a_command_stand_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_completion_and_its_callback_are_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_completion_follows_the_one_before_it_in_the_queue, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_recorded_between_completions_parts_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_loop_checks_when_it_has_polled, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

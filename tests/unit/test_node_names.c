@@ -5,6 +5,7 @@
 #include "probe/context.h"
 #include "probe_in_test.h"
 #include "targets/node/probe.h"
+#include "targets/node/probe_carried.h"
 #include "targets/node/probe_context.h"
 
 /* What the hooks of this file ask besides: nobody is served. */
@@ -24,6 +25,16 @@ void context_parsed(struct probe_thread *self, bool carried)
 {
 }
 void context_collected(struct probe_thread *self)
+{
+}
+struct carried *carried_own(void)
+{
+    return NULL;
+}
+void carried_closing(struct carried *v, struct probe_thread *self, const struct probe_callback *callback)
+{
+}
+void carried_closed(struct carried *v, const struct probe_callback *callback, bool outermost)
 {
 }
 
@@ -82,8 +93,34 @@ static void strings_are_named_once_each(void **state)
     free(thread);
 }
 
+/* Whose resource is recorded when they are submitted (resource_made()). */
+static void requests_to_the_file_system_are_known(void **state)
+{
+    struct probe_thread *thread = make_thread(1 << 12);
+    set_up();
+    const struct string names[] = {{tagged(&one_byte), 12, "FSREQPROMISE"},
+                                   {tagged(&one_byte), 13, "FSREQCALLBACK"},
+                                   {tagged(&one_byte), 13, "FSREQCALLBACX"},
+                                   {tagged(&one_byte), 5, "FSREQ"},
+                                   {tagged(&other_type), 13, "FSREQCALLBACK"}};
+    const uint32_t are[] = {1, 1, 0, 0, 0};
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 5; i++) {
+            const uint64_t handle = tagged(&names[i]);
+            for (int again = 0; again < 2; again++) {
+                (void)v8_name(thread, &handle);
+                assert_int_equal(thread->named_request, are[i]);
+            }
+        }
+        (void)v8_name(thread, NULL);
+        assert_int_equal(thread->named_request, 0);
+    }
+    free(thread);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(strings_are_named_once_each)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(strings_are_named_once_each),
+                                       cmocka_unit_test(requests_to_the_file_system_are_known)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

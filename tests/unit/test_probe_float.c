@@ -6,37 +6,22 @@
 
 #include "probe_in_test.h"
 
+static uint64_t begun[2];
+
 /* What the other hooks of this file need, and these tests do not. */
-struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope)
+void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
 {
-    return NULL;
+    begun[0] = async_id;
+    begun[1] = trigger_id;
 }
-void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id)
+void callback_known(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
 {
-}
-void callback_end(struct probe_thread *self, struct probe_callback *callback, uint64_t scope,
-                  uint64_t async_id, uint64_t trigger_id)
-{
-}
-uint32_t v8_name(struct probe_thread *self, const uint64_t *handle)
-{
-    return 0;
 }
 void context_scope(struct probe_thread *self, uint64_t async_id)
 {
 }
-void context_resource(struct probe_thread *self, const void *environment, const uint64_t *type,
-                      uint64_t async_id)
-{
-}
-struct carried *carried_own(void)
-{
-    return NULL;
-}
-void carried_closing(struct carried *v, struct probe_thread *self, const struct probe_callback *callback)
-{
-}
-void carried_closed(struct carried *v, const struct probe_callback *callback, bool outermost)
+void resource_made(struct probe_thread *self, const void *environment, const uint64_t *type,
+                   uint64_t async_id, uint64_t trigger_id)
 {
 }
 
@@ -109,12 +94,43 @@ static void asked_where_the_place_is_unknown(void **state)
     assert_int_equal(execution_async_id(&carried), 0);
 }
 
+extern void (*sonde_orig_node_scope)(void *, void *, void *, const void *, int);
+extern void sonde_wrap_node_scope(void *, void *, void *, const void *, int);
+
+static void construct(void *scope, void *env, void *object, const void *context, int flags)
+{
+}
+
+/* Ids of resources are whole numbers from 0 on; what is none is unknown. */
+static void ids_of_a_scope_are_whole_numbers(void **state)
+{
+    static const struct {
+        double id;
+        uint64_t whole;
+    } IDS[] = {{0, 0},      {1, 1},
+               {77.5, 77},  {9007199254740991, 9007199254740991ull},
+               {-1, 0},     {1e300, 0},
+               {-1e300, 0}, {__builtin_nan(""), 0},
+               {1e18, 0},   {9007199254740992, 0}};
+    char scope[64] = "";
+    sonde_orig_node_scope = construct;
+    probe_self.thread = make_thread(1 << 12);
+    for (size_t i = 0; i < sizeof(IDS) / sizeof(IDS[0]); i++) {
+        const double context[2] = {IDS[i].id, 5};
+        sonde_wrap_node_scope(scope, NULL, NULL, context, 0);
+        assert_int_equal(begun[0], IDS[i].whole);
+        assert_int_equal(begun[1], 5);
+    }
+    free(probe_self.thread);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asked_until_both_agree),
         cmocka_unit_test(asked_where_they_do_not),
         cmocka_unit_test(asked_where_the_place_is_unknown),
+        cmocka_unit_test(ids_of_a_scope_are_whole_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ static void places_are_libuvs(void **state)
     assert_int_equal(UV_FS_FILE, offsetof(uv_fs_t, file));
     assert_int_equal(UV_FS_WORK, offsetof(uv_fs_t, work_req));
     assert_int_equal(UV_WORK_WORK, offsetof(uv_work_t, work_req));
+    assert_int_equal(UV_WORK_NEXT, offsetof(struct uv__work, wq));
     assert_int_equal(UV_TYPE_FS, UV_FS);
     assert_int_equal(UV_TCP_TYPE, UV_TCP);
     assert_int_equal(UV_NAMED_PIPE_TYPE, UV_NAMED_PIPE);
@@ -29,6 +30,7 @@ static void places_are_libuvs(void **state)
 static void an_idle_loop_has_nothing_to_do(void **state)
 {
     (void)state;
+    assert_int_equal(UV_LOOP_PENDING, offsetof(uv_loop_t, pending_queue));
     assert_int_equal(UV_LOOP_PREPARE, offsetof(uv_loop_t, prepare_handles));
     assert_int_equal(UV_LOOP_CHECK, offsetof(uv_loop_t, check_handles));
     assert_int_equal(UV_LOOP_IDLE, offsetof(uv_loop_t, idle_handles));

@@ -210,12 +210,74 @@ static void a_signal_handler_cannot_tear_a_record(void **state)
     const void *payload;
     while (take_record(thread, &payload))
         ;
-    assert_non_null(record_begin(thread, 8, &end)); /* interrupted here */
+    assert_non_null(record_begin(thread, 8, 0, &end)); /* interrupted here */
     uint64_t written = thread->shared.written;
     RECORD(thread, redis_bus_read, 0, 1, .fd = 1); /* the handler's */
     assert_int_equal(thread->shared.written, written);
     assert_int_equal(thread->shared.lost_signal, 1);
     record_commit(thread, thread->shared.head); /* nothing of ours either */
+}
+
+static const struct record_node_async_init *taken_init(const struct sonde_record **ret_record)
+{
+    const void *payload = NULL;
+    *ret_record = take_record(thread, &payload);
+    assert_non_null(*ret_record);
+    assert_int_equal((*ret_record)->meta & 0xff, SONDE_EVENT_node_async_init);
+    return payload;
+}
+
+static void a_record_that_is_held_back_has_the_time_of_the_next(void **state)
+{
+    const struct sonde_record *record;
+    const void *payload;
+    while (take_record(thread, &payload))
+        ;
+    uint64_t written = thread->shared.written, lost = thread->shared.lost_signal;
+    RECORD_LATER(thread, node_async_init, .async_id = 5, .trigger_id = 4, .type = 3);
+    assert_null(take_record(thread, &payload));
+    RECORD(thread, redis_bus_read, 0, 1234, .fd = 1); /* a signal handler's too */
+    const struct record_node_async_init *init = taken_init(&record);
+    assert_int_equal(record->end_tsc, 1234);
+    assert_int_equal(init->async_id, 5);
+    assert_int_equal(init->trigger_id, 4);
+    assert_int_equal(init->type, 3);
+    assert_int_equal(
+        ((const struct record_redis_bus_read *)expect_record(thread, SONDE_EVENT_redis_bus_read))->fd, 1);
+    /* Or that of whoever knows the time. */
+    RECORD_LATER(thread, node_async_init, .async_id = 6);
+    record_release(thread, 2345);
+    assert_int_equal(taken_init(&record)->async_id, 6);
+    assert_int_equal(record->end_tsc, 2345);
+    assert_null(take_record(thread, &payload));
+    assert_int_equal(thread->shared.written, written + 3);
+    assert_int_equal(thread->shared.lost_signal, lost);
+    assert_int_equal(thread->shared.busy, 0);
+}
+
+/* At every place of a small ring, and where its end is too near. */
+static void records_are_held_back_anywhere(void **state)
+{
+    struct probe_thread *outer = thread;
+    const struct sonde_record *record;
+    const void *payload;
+    thread = make_thread(1 << 12);
+    for (uint64_t i = 1; i < 2000; i++) {
+        RECORD_LATER(thread, node_async_init, .async_id = i);
+        RECORD(thread, redis_bus_read, 0, i, .fd = (int)i);
+        assert_int_equal(taken_init(&record)->async_id, i);
+        assert_int_equal(record->end_tsc, i);
+        assert_non_null(take_record(thread, &payload));
+        assert_null(take_record(thread, &payload));
+        for (uint64_t k = 0; k < i % 3; k++)
+            RECORD(thread, redis_bus_read, 0, i, .fd = 1);
+        while (take_record(thread, &payload))
+            ;
+    }
+    assert_int_equal(thread->shared.lost_full, 0);
+    free(thread);
+    thread = outer;
+    probe_self.thread = outer;
 }
 
 static int set_up(void **state)
@@ -243,6 +305,8 @@ int main(void)
         cmocka_unit_test(random_bytes),
         cmocka_unit_test(full_rings_drop_and_count),
         cmocka_unit_test(a_signal_handler_cannot_tear_a_record),
+        cmocka_unit_test(a_record_that_is_held_back_has_the_time_of_the_next),
+        cmocka_unit_test(records_are_held_back_anywhere),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

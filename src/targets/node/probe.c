@@ -3,6 +3,7 @@
 #include "targets/node/probe.h"
 
 #include "probe/websocket.h"
+#include "targets/node/probe_carried.h"
 #include "targets/node/probe_context.h"
 #include "targets/node/probe_libuv.h"
 
@@ -23,8 +24,6 @@ bool probe_wants_node(void)
 {
     return uv_run != NULL;
 }
-
-#define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
 
 static bool is_stream(const void *handle)
 {
@@ -58,40 +57,57 @@ const char *v8_text(const uint64_t *handle, uint32_t *ret_length)
     return (const char *)string + sonde_config.node.string_chars;
 }
 
-uint32_t v8_name(struct probe_thread *self, const uint64_t *handle)
+/* Requests to the file system: with callbacks, with promises. Their numbers, once they have some. */
+static const char REQUESTS[][13] = {"FSREQCALLBACK", "FSREQPROMISE"};
+static uint32_t request_names[2];
+
+static void learn_request(const char *text, uint32_t length, uint32_t number)
 {
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t n = 0;
+        while (n < length && n < sizeof(REQUESTS[i]) && text[n] == REQUESTS[i][n])
+            n++;
+        if (n == length && (n == sizeof(REQUESTS[i]) || !REQUESTS[i][n]))
+            __atomic_store_n(&request_names[i], number, __ATOMIC_RELAXED);
+    }
+}
+
+uint32_t v8_name_other(struct probe_thread *self, const uint64_t *handle)
+{
+    self->named_string = self->named_request = 0;
     if (sonde_config.node.string_chars < 0 || !handle)
         return 0;
-    uint64_t string = *handle;
-    if (LIKELY(string == self->named_string))
-        return self->named_number;
     /* Internalised strings hardly ever move; when one does it gets another number with the same text. */
+    uint64_t string = *handle;
     uint32_t number = name_find(string), length;
     const char *text = UNLIKELY(!number) ? v8_text(handle, &length) : NULL;
-    if (text)
-        number = name_add(self, string, text, length);
+    if (text && (number = name_add(self, string, text, length)))
+        learn_request(text, length, number);
     self->named_string = number ? string : 0;
+    self->named_request = number && (number == __atomic_load_n(&request_names[0], __ATOMIC_RELAXED) ||
+                                     number == __atomic_load_n(&request_names[1], __ATOMIC_RELAXED));
     return self->named_number = number;
 }
 
 /* ---- callbacks into JavaScript ---- */
 
-struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope)
-{
-    for (uint32_t i = self->callback_count; i-- > 0;)
-        if (self->callbacks[i].self == scope)
-            return &self->callbacks[i];
-    return NULL;
-}
-
-void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id)
+void callback_known(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
 {
     uint32_t n = self->callback_count;
-    if (n && self->callbacks[n - 1].self ==
-                 scope) { /* the other constructor has it already: it knows the id now */
-        uint32_t depth = self->callbacks[n - 1].depth;
-        if (async_id && depth < SONDE_OPEN_SPANS)
-            self->shared.open[depth].argument = async_id;
+    struct probe_callback *callback = n ? &self->callbacks[n - 1] : NULL;
+    if (!callback || callback->self != scope || !async_id)
+        return;
+    callback->async_id = async_id;
+    callback->trigger_id = trigger_id;
+    if (callback->depth < SONDE_OPEN_SPANS)
+        self->shared.open[callback->depth].argument = async_id;
+}
+
+void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
+{
+    uint32_t n = self->callback_count;
+    if (n && UNLIKELY(self->callbacks[n - 1].self == scope)) { /* the other constructor has it already */
+        callback_known(self, scope, async_id, trigger_id);
         return;
     }
     if (n >= PROBE_CALLBACKS) {
@@ -102,6 +118,8 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
     callback->self = scope;
     callback->depth = self->shared.depth;
     callback->written = self->shared.written;
+    callback->async_id = async_id;
+    callback->trigger_id = trigger_id;
     uint64_t now = boundary(self, BOUNDARY_COMPLETION);
     callback->start_tsc = span_open_at(self, now, SONDE_EVENT_node_callback, async_id, 0);
     self->callback_count = n + 1;
@@ -111,142 +129,52 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
         websocket_tell(self);
 }
 
-void callback_end(struct probe_thread *self, struct probe_callback *callback, uint64_t scope,
-                  uint64_t async_id, uint64_t trigger_id)
+/* Which of the open callbacks of this thread has that scope: the innermost, counted from 1; 0: none. */
+static inline uint32_t callback_find(const struct probe_thread *self, uint64_t scope)
 {
-    if (callback >= &self->callbacks[self->callback_count] || callback->self != scope)
-        return; /* an outer one has ended first */
-    /* Scopes above it on the stack ended without Close(): they are gone with it. */
-    self->callback_count = (uint32_t)(callback - self->callbacks);
-    uint64_t start = callback->start_tsc;
+    uint32_t place = self->callback_count;
+    while (place && UNLIKELY(self->callbacks[place - 1].self != scope))
+        place--;
+    return place;
+}
+
+/* It has ended, on a thread that is known to be this one; callback_count is what is open outside it. */
+static inline void callback_end(struct probe_thread *self, struct probe_callback *callback)
+{
+    uint64_t start = callback->start_tsc, async_id = callback->async_id;
     uint64_t end = ticks();
-    if (!span_close(self, callback->depth))
-        return;
+    span_close_own(self, callback->depth);
     /* The loop's own look for immediates and timers, when there are none. */
     if (!async_id && end - start < PHASE_MIN_TICKS && self->shared.written == callback->written)
         return;
-    RECORD_OWN(self, node_callback, start, end, .async_id = async_id, .trigger_id = trigger_id);
+    RECORD_OWN(self, node_callback, start, end, .async_id = async_id, .trigger_id = callback->trigger_id);
     boundary_is(self, BOUNDARY_CALLBACK, end);
 }
 
-/* ---- thread pool ---- */
-
-/* What a uv__work is part of, from its work function; *ret_fs is the uv_fs_t around it, or NULL. */
-static uint8_t work_kind(const void *work, uint64_t function, const void **ret_fs)
+/* InternalCallbackScope::Close(), which drains microtasks and ticks; it is called again by the destructor. */
+HOT_HOOK(void, node_scope_close, void *scope)
 {
-    *ret_fs = NULL;
-    if (function == sonde_config.node.uv_fs_work) {
-        const char *request = (const char *)work - UV_FS_WORK;
-        if (READ(int, request, UV_REQ_TYPE) != UV_TYPE_FS)
-            return 0;
-        *ret_fs = request;
-        return (uint8_t)READ(int, request, UV_FS_TYPE);
+    struct probe_thread *self = probe_thread();
+    uint32_t place = self ? callback_find(self, (uintptr_t)scope) : 0;
+    if (!place) {
+        sonde_orig_node_scope_close(scope);
+        return;
     }
-    if (function == sonde_config.node.uv_queue_work)
-        return SONDE_uv_kind_work;
-    if (function == sonde_config.node.uv_getaddrinfo_work)
-        return SONDE_uv_kind_getaddrinfo;
-    return function == sonde_config.node.uv_getnameinfo_work ? SONDE_uv_kind_getnameinfo : 0;
+    struct probe_callback *callback = &self->callbacks[place - 1];
+    struct carried *carried = carried_own();
+    if (carried)
+        carried_closing(carried, self, callback);
+    sonde_orig_node_scope_close(scope);
+    if (probe_stale(self))
+        return;
+    if (carried && carried == carried_own())
+        carried_closed(carried, callback, place == 1);
+    if (place > self->callback_count || callback->self != (uintptr_t)scope)
+        return; /* an outer one has ended first */
+    /* Scopes above it on the stack ended without Close(): they are gone with it. */
+    self->callback_count = place - 1;
+    callback_end(self, callback);
 }
-
-static bool kind_has_file(uint8_t kind)
-{
-    return kind >= 2 && kind <= 5; /* close, read, write, sendfile; others name a path */
-}
-
-/* uv__work_submit(uv_loop_t*, struct uv__work*, enum uv__work_kind, work function, done function) */
-HOOK(void, uv_submit, void *loop, void *work, int kind, void *function, void *done)
-{
-    struct probe_thread *self = THREAD_WANTING(uv_submit);
-    if (self && !self->in_submit) {
-        const void *fs;
-        uint8_t what = work_kind(work, (uintptr_t)function, &fs);
-        int fd = fs && kind_has_file(what) ? READ(int, fs, UV_FS_FILE) : -1;
-        uint32_t context = context_current(self, -1);
-        RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)work, .fd = fd, .context = context,
-               .kind = what);
-    }
-    sonde_orig_uv_submit(loop, work, kind, function, done);
-}
-
-/* uv_queue_work(uv_loop_t*, uv_work_t*, work function, after function). Compilers inline uv__work_submit into
- * it, which stands in the same file; where they do not, this is the one that records. */
-HOOK(int, uv_queue_submit, void *loop, void *request, void *work, void *after)
-{
-    struct probe_thread *self = THREAD_WANTING(uv_submit);
-    if (!self)
-        return sonde_orig_uv_queue_submit(loop, request, work, after);
-    if (work) { /* else it is refused */
-        uint32_t context = context_current(self, -1);
-        RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)request + UV_WORK_WORK, .fd = -1,
-               .context = context, .kind = SONDE_uv_kind_work);
-    }
-    self->in_submit = 1;
-    int result = sonde_orig_uv_queue_submit(loop, request, work, after);
-    self->in_submit = 0;
-    return result;
-}
-
-/* Where libuv hands a file operation to an io_uring, none of the functions below runs. They are counted, so
- * that their absence is not taken for none. */
-HOOK(void, uv_iou_submit, void *ring)
-{
-    if (probe_thread())
-        __atomic_fetch_add(&probe_shared->io_uring_operations, 1, __ATOMIC_RELAXED);
-    sonde_orig_uv_iou_submit(ring);
-}
-
-/* The functions a pool thread runs. Also called directly, on the caller's thread, by the synchronous API. */
-#define WORK_HOOK(name, address)                                                                         \
-    HOOK(void, name, void *work)                                                                         \
-    {                                                                                                    \
-        struct probe_thread *self = THREAD_WANTING(uv_run);                                              \
-        if (!self) {                                                                                     \
-            sonde_orig_##name(work);                                                                     \
-            return;                                                                                      \
-        }                                                                                                \
-        const void *fs;                                                                                  \
-        uint8_t kind = work_kind(work, sonde_config.node.address, &fs);                                  \
-        uint32_t depth = self->shared.depth;                                                             \
-        uint64_t start = span_open(self, SONDE_EVENT_uv_run, (uintptr_t)work, 0);                        \
-        sonde_orig_##name(work);                                                                         \
-        if (!span_close(self, depth))                                                                    \
-            return;                                                                                      \
-        /* The loop learns of the completion only after this function, so the request is still there. */ \
-        int64_t result = fs ? READ(int64_t, fs, UV_FS_RESULT) : 0;                                       \
-        if (!record_left_out(&self->shared, depth))                                                      \
-            RECORD_OWN(self, uv_run, start, ticks(), .request = (uintptr_t)work, .result = result,       \
-                       .kind = kind);                                                                    \
-    }
-WORK_HOOK(uv_fs_work, uv_fs_work)
-WORK_HOOK(uv_queue_work, uv_queue_work)
-WORK_HOOK(uv_getaddrinfo_work, uv_getaddrinfo_work)
-WORK_HOOK(uv_getnameinfo_work, uv_getnameinfo_work)
-
-/* A request's own completion: one drain of the loop's queue runs many. */
-#define DONE_HOOK(name, address)                                                                           \
-    HOOK(void, name, void *work, int status)                                                               \
-    {                                                                                                      \
-        struct probe_thread *self = THREAD_WANTING(uv_done);                                               \
-        if (!self) {                                                                                       \
-            sonde_orig_##name(work, status);                                                               \
-            return;                                                                                        \
-        }                                                                                                  \
-        const void *fs;                                                                                    \
-        uint8_t kind = work_kind(work, sonde_config.node.address, &fs);                                    \
-        uint32_t depth = self->shared.depth;                                                               \
-        uint64_t start = span_open(self, SONDE_EVENT_uv_done, (uintptr_t)work, 0);                         \
-        boundary_is(self, BOUNDARY_COMPLETION, start);                                                     \
-        sonde_orig_##name(work, status);                                                                   \
-        if (!span_close(self, depth))                                                                      \
-            return;                                                                                        \
-        uint64_t end = boundary(self, BOUNDARY_CALLBACK);                                                  \
-        RECORD_OWN(self, uv_done, start, end, .request = (uintptr_t)work, .status = status, .kind = kind); \
-    }
-DONE_HOOK(uv_fs_done, uv_fs_work)
-DONE_HOOK(uv_queue_done, uv_queue_work)
-DONE_HOOK(uv_getaddrinfo_done, uv_getaddrinfo_work)
-DONE_HOOK(uv_getnameinfo_done, uv_getnameinfo_work)
 
 /* ---- loop phases ---- */
 
@@ -263,38 +191,40 @@ static inline bool no_timer_is_due(const void *loop)
     return !first || READ(uint64_t, first, UV_TIMER_TIMEOUT) > READ(uint64_t, loop, UV_LOOP_TIME);
 }
 
-HOT static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, uint32_t depth,
-                          uint64_t start, uint64_t written)
+/* When it ended; 0: the thread is no longer this one. */
+HOT static uint64_t phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, uint32_t depth,
+                              uint64_t start, uint64_t written)
 {
     if (!span_close(self, depth))
-        return;
+        return 0;
     uint64_t end = ticks();
     if (end - start > PHASE_MIN_TICKS || self->shared.written != written)
         RECORD_OWN(self, uv_phase, start, end, .timeout_ms = timeout_ms, .phase = phase);
+    return end;
 }
 
-#define PHASE_HOOK(name, number, nothing)                                  \
-    HOT_HOOK(void, name, void *loop)                                       \
-    {                                                                      \
-        if (LIKELY(nothing)) {                                             \
-            sonde_orig_##name(loop);                                       \
-            return;                                                        \
-        }                                                                  \
-        struct probe_thread *self = THREAD_WANTING(uv_phase);              \
-        if (!self) {                                                       \
-            sonde_orig_##name(loop);                                       \
-            return;                                                        \
-        }                                                                  \
-        uint32_t depth = self->shared.depth;                               \
-        uint64_t written = self->shared.written;                           \
-        uint64_t start = span_open(self, SONDE_EVENT_uv_phase, number, 0); \
-        sonde_orig_##name(loop);                                           \
-        phase_end(self, number, 0, depth, start, written);                 \
+#define PHASE_HOOK(name, number, nothing, now)                                     \
+    HOT_HOOK(void, name, void *loop)                                               \
+    {                                                                              \
+        if (LIKELY(nothing)) {                                                     \
+            sonde_orig_##name(loop);                                               \
+            return;                                                                \
+        }                                                                          \
+        struct probe_thread *self = THREAD_WANTING(uv_phase);                      \
+        if (!self) {                                                               \
+            sonde_orig_##name(loop);                                               \
+            return;                                                                \
+        }                                                                          \
+        uint32_t depth = self->shared.depth;                                       \
+        uint64_t written = self->shared.written;                                   \
+        uint64_t start = span_open_at(self, now, SONDE_EVENT_uv_phase, number, 0); \
+        sonde_orig_##name(loop);                                                   \
+        phase_end(self, number, 0, depth, start, written);                         \
     }
-PHASE_HOOK(uv_timers, 0, no_timer_is_due(loop))
-PHASE_HOOK(uv_idle, 2, queue_is_empty(loop, UV_LOOP_IDLE))
-PHASE_HOOK(uv_prepare, 3, queue_is_empty(loop, UV_LOOP_PREPARE))
-PHASE_HOOK(uv_check, 5, queue_is_empty(loop, UV_LOOP_CHECK))
+PHASE_HOOK(uv_timers, 0, no_timer_is_due(loop), ticks())
+PHASE_HOOK(uv_idle, 2, queue_is_empty(loop, UV_LOOP_IDLE), ticks())
+PHASE_HOOK(uv_prepare, 3, queue_is_empty(loop, UV_LOOP_PREPARE), ticks())
+PHASE_HOOK(uv_check, 5, queue_is_empty(loop, UV_LOOP_CHECK), boundary(self, BOUNDARY_POLLED))
 
 HOT_HOOK(void, uv_poll, void *loop, int timeout_ms)
 {
@@ -307,7 +237,10 @@ HOT_HOOK(void, uv_poll, void *loop, int timeout_ms)
     uint64_t written = self->shared.written;
     uint64_t start = span_open(self, SONDE_EVENT_uv_phase, 4, 0);
     sonde_orig_uv_poll(loop, timeout_ms);
-    phase_end(self, 4, timeout_ms, depth, start, written);
+    uint64_t end = phase_end(self, 4, timeout_ms, depth, start, written);
+    /* Then it checks, but for callbacks that were put off. */
+    if (end && LIKELY(queue_is_empty(loop, UV_LOOP_PENDING)))
+        boundary_is(self, BOUNDARY_POLLED, end);
 }
 
 /* ---- streams ---- */

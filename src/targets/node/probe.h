@@ -5,16 +5,13 @@
 
 #include "probe/probe.h"
 
-/* A callback scope begins on this thread: opens its span. ids may still be unknown (0). */
-HOT void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id);
+#define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
 
-/* It ends; async ids as read from the scope, 0 when unknown. Does nothing for a scope that is not open any
- * more; callback is where callback_find() had it. */
-HOT void callback_end(struct probe_thread *self, struct probe_callback *callback, uint64_t scope,
-                      uint64_t async_id, uint64_t trigger_id);
+/* A callback scope begins on this thread: opens its span. The ids may still be unknown (0). */
+HOT void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id);
 
-/* The innermost open callback of this thread, or NULL. */
-HOT struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope);
+/* The ids of the scope that was opened last, once they are known. */
+void callback_known(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id);
 
 /* The request that waits for its callback is recorded. */
 HOT void tell_request(struct probe_thread *self, uint64_t now);
@@ -25,7 +22,14 @@ void websocket_tell(struct probe_thread *self);
 /* The characters of a flat one-byte V8 string behind a handle, or NULL. */
 const char *v8_text(const uint64_t *handle, uint32_t *ret_length);
 
-/* The number of an internalised V8 string behind a handle, 0 when it cannot be read. */
-uint32_t v8_name(struct probe_thread *self, const uint64_t *handle);
+/* The number of an internalised V8 string behind a handle, 0 when it cannot be read: not the newest one's. */
+uint32_t v8_name_other(struct probe_thread *self, const uint64_t *handle);
+
+static inline uint32_t v8_name(struct probe_thread *self, const uint64_t *handle)
+{
+    if (LIKELY(handle && self->named_string && *handle == self->named_string))
+        return self->named_number;
+    return v8_name_other(self, handle);
+}
 
 #endif

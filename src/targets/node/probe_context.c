@@ -365,12 +365,10 @@ static enum lifetime lifetime_of(const uint64_t *type)
     return lifetime;
 }
 
-void context_resource(struct probe_thread *self, const void *environment, const uint64_t *type,
-                      uint64_t async_id)
+static __attribute__((noinline)) void context_resource(struct context_cell *c, struct probe_thread *self,
+                                                       const void *environment, const uint64_t *type,
+                                                       uint64_t async_id)
 {
-    struct context_cell *c = context_own;
-    if (!c || !c->function || !self->callback_count || !c->cell[WANTED])
-        return;
     enum lifetime lifetime = lifetime_of(type);
     if (c->carried.on) {
         bool entered;
@@ -382,6 +380,40 @@ void context_resource(struct probe_thread *self, const void *environment, const 
     }
     if (lifetime == OF_MANY && context_current(self, -1) >= 2)
         add_handle(c, async_id);
+}
+
+static __attribute__((noinline)) void record_resource(struct probe_thread *self, uint64_t async_id,
+                                                      uint64_t trigger_id, uint32_t name)
+{
+    RECORD_WANTED(self, node_async_init, 0, ticks(), .async_id = async_id, .trigger_id = trigger_id,
+                  .type = name);
+}
+
+void resource_made(struct probe_thread *self, const void *environment, const uint64_t *type,
+                   uint64_t async_id, uint64_t trigger_id)
+{
+    if (UNLIKELY(self->http2.beginning)) {
+        self->http2.beginning = 0;
+        self->http2.resource = async_id;
+    }
+    if (UNLIKELY(sonde_config.context == SONDE_CONTEXT_OFF))
+        return;
+    uint32_t off = self->shared.families_off;
+    bool wanted = LIKELY(!(off & sonde_family_bit(SONDE_EVENT_node_async_init)));
+    uint32_t name = wanted ? v8_name(self, type) : 0;
+    struct context_cell *c = context_own;
+    if (c && c->function && self->callback_count && c->cell[WANTED]) {
+        context_resource(c, self, environment, type, async_id);
+        wanted &= !probe_stale(self);
+    }
+    if (UNLIKELY(!wanted))
+        return;
+    /* A request to the file system is submitted next. */
+    bool submits = self->named_request && !(off & sonde_family_bit(SONDE_EVENT_uv_submit));
+    if (submits && LIKELY(!self->shared.busy))
+        RECORD_LATER(self, node_async_init, .async_id = async_id, .trigger_id = trigger_id, .type = name);
+    else
+        record_resource(self, async_id, trigger_id, name);
 }
 
 void context_collected(struct probe_thread *self)

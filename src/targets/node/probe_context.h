@@ -18,10 +18,10 @@ HOT uint32_t context_new_request(void);
  * upgrade, it is entered with the parser's next scope. */
 HOT void context_parsed(struct probe_thread *self, bool carried);
 
-/* A resource is created. Handles that outlive the request that made them pass its context on to whatever
- * they call back; such callbacks are to begin without one. */
-void context_resource(struct probe_thread *self, const void *environment, const uint64_t *type,
-                      uint64_t async_id);
+/* A resource is created: recorded. Handles that outlive the request that made them pass its context on to
+ * whatever they call back; such callbacks are to begin without one. */
+HOT void resource_made(struct probe_thread *self, const void *environment, const uint64_t *type,
+                       uint64_t async_id, uint64_t trigger_id);
 
 /* A garbage collection has ended: how many promises there were, where the script counts them. */
 void context_collected(struct probe_thread *self);

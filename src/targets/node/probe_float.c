@@ -5,14 +5,19 @@
 #include "targets/node/probe_carried.h"
 #include "targets/node/probe_context.h"
 
+#include <emmintrin.h>
+
 struct async_context {
     double async_id, trigger_async_id;
 };
 
-/* Of a signed number: to an unsigned one, which has no instruction of its own, takes twice as long. */
+/* 0 for what is no id. Of a signed number: to an unsigned one, which has no instruction of its own, takes
+ * twice as long. What is beyond its range becomes its least, by the CPU's own rule. */
 static uint64_t whole(double id)
 {
-    return id >= 0 && id < 9e15 ? (uint64_t)(int64_t)id : 0;
+    enum { BITS = 53 }; /* that a double holds exactly */
+    uint64_t number = (uint64_t)_mm_cvttsd_si64(_mm_set_sd(id));
+    return LIKELY(number >> BITS == 0) ? number : 0;
 }
 
 /* Asking Node takes five calls of V8. Where its own code showed sonde from where it loads the id, it is
@@ -42,16 +47,8 @@ HOT_HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, d
          double trigger_id)
 {
     struct probe_thread *self = probe_thread();
-    uint64_t id = whole(async_id), trigger = whole(trigger_id); /* once: each takes a dozen instructions */
-    if (self && self->http2.beginning) {
-        self->http2.beginning = 0;
-        self->http2.resource = id;
-    }
-    if (self && sonde_config.context != SONDE_CONTEXT_OFF) {
-        uint32_t name = WANTED(self, node_async_init) ? v8_name(self, type) : 0;
-        context_resource(self, env, type, id);
-        RECORD(self, node_async_init, 0, ticks(), .async_id = id, .trigger_id = trigger, .type = name);
-    }
+    if (self)
+        resource_made(self, env, type, whole(async_id), whole(trigger_id));
     sonde_orig_node_async_init(env, object, type, async_id, trigger_id);
 }
 
@@ -88,7 +85,7 @@ HOT_HOOK(void, node_scope, void *scope, void *env, void *object, const struct as
     struct probe_thread *self = probe_thread();
     uint64_t async_id = whole(context->async_id);
     if (self)
-        callback_begin(self, (uintptr_t)scope, async_id);
+        callback_begin(self, (uintptr_t)scope, async_id, whole(context->trigger_async_id));
     sonde_orig_node_scope(scope, env, object, context, flags);
     if (self) {
         find_context(scope, context);
@@ -110,7 +107,7 @@ HOT_HOOK(void, node_scope_variant, void *scope, void *env, struct object_or_slot
     struct probe_thread *self = probe_thread();
     uint64_t async_id = whole(context->async_id);
     if (self)
-        callback_begin(self, (uintptr_t)scope, async_id);
+        callback_begin(self, (uintptr_t)scope, async_id, whole(context->trigger_async_id));
     sonde_orig_node_scope_variant(scope, env, object, context, flags, frame);
     if (self) {
         find_context(scope, context);
@@ -124,36 +121,15 @@ HOT_HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
 {
     struct probe_thread *self = probe_thread();
     if (self)
-        callback_begin(self, (uintptr_t)scope, 0);
+        callback_begin(self, (uintptr_t)scope, 0, 0);
     if (self)
         self->context_scope = 0;
     sonde_orig_node_scope_wrap(scope, wrap, flags);
     int32_t at = sonde_config.node.scope_context;
-    if (self && self->context_scope != (uintptr_t)scope && at >= 0)
-        scope_begun(self, scope, whole(((const struct async_context *)((const char *)scope + at))->async_id));
-}
-
-/* InternalCallbackScope::Close(), which drains microtasks and ticks; it is called again by the destructor. */
-HOT_HOOK(void, node_scope_close, void *scope)
-{
-    struct probe_thread *self = probe_thread();
-    struct probe_callback *callback = self ? callback_find(self, (uintptr_t)scope) : NULL;
-    if (!callback) {
-        sonde_orig_node_scope_close(scope);
+    if (!self || self->context_scope == (uintptr_t)scope || at < 0)
         return;
-    }
-    struct async_context context = {0};
-    if (sonde_config.node.scope_context >= 0)
-        context = *(const struct async_context *)((const char *)scope + sonde_config.node.scope_context);
-    struct carried *carried = carried_own();
-    bool outermost = callback == self->callbacks;
-    if (carried)
-        carried_closing(carried, self, callback);
-    sonde_orig_node_scope_close(scope);
-    bool own = !probe_stale(self);
-    if (carried && own && carried == carried_own())
-        carried_closed(carried, callback, outermost);
-    if (own)
-        callback_end(self, callback, (uintptr_t)scope, whole(context.async_id),
-                     whole(context.trigger_async_id));
+    const struct async_context *context = (const struct async_context *)((const char *)scope + at);
+    uint64_t async_id = whole(context->async_id);
+    callback_known(self, (uintptr_t)scope, async_id, whole(context->trigger_async_id));
+    scope_begun(self, scope, async_id);
 }

@@ -15,6 +15,8 @@ enum {
     UV_FS_FILE = 280,      /* uv_fs_t.file */
     UV_FS_WORK = 336,      /* uv_fs_t.work_req */
     UV_WORK_WORK = 88,     /* uv_work_t.work_req */
+    UV_WORK_NEXT = 24,     /* uv__work.wq, a queue: the next one's */
+    UV_LOOP_PENDING = 72,  /* uv_loop_t.pending_queue, a queue */
     UV_LOOP_PREPARE = 384, /* uv_loop_t.prepare_handles, a queue: itself when it is empty */
     UV_LOOP_CHECK = 400,   /* ... check_handles */
     UV_LOOP_IDLE = 416,    /* ... idle_handles */

@@ -13,7 +13,8 @@ struct probe_callback {
     uint64_t start_tsc;
     uint64_t written;     /* records of the thread when it began */
     uint32_t depth;       /* spans open outside it */
-    uint64_t async_id;    /* of its resource (probe_carried.c) */
+    uint64_t async_id;    /* of its resource, 0 unknown */
+    uint64_t trigger_id;  /* of what caused that */
     uint64_t outer_value; /* what V8 carried outside it (probe_carried.c) */
 };
 
@@ -49,6 +50,8 @@ struct probe_http2 {
     uint64_t gc_start_tsc, gc_heap_before;                                                              \
     uint64_t named_string; /* the newest of V8's strings that was named, and its number */              \
     uint32_t named_number;                                                                              \
+    uint32_t named_request;  /* that is what a request to the file system is called */                  \
+    uint64_t completed_next; /* the operation whose completion is next in libuv's queue */              \
     struct probe_callback callbacks[PROBE_CALLBACKS];                                                   \
     uint16_t path_length;                                                                               \
     uint64_t path_parser;                                                                               \
