@@ -191,86 +191,101 @@ static __always_inline int alloc_end(struct pt_regs *ctx, struct alloc_call *ret
 SEC("uprobe")
 int on_malloc(struct pt_regs *ctx)
 {
-    return alloc_begin(ctx, ctx->di, 0, 0);
+    RUN(alloc_begin(ctx, ctx->di, 0, 0));
+    return 0;
 }
 
 SEC("uprobe")
 int on_calloc(struct pt_regs *ctx)
 {
-    return alloc_begin(ctx, ctx->di * ctx->si, 0, 0);
+    RUN(alloc_begin(ctx, ctx->di * ctx->si, 0, 0));
+    return 0;
 }
 
 SEC("uprobe")
 int on_realloc(struct pt_regs *ctx)
 {
-    return alloc_begin(ctx, ctx->si, ctx->di, 1);
+    RUN(alloc_begin(ctx, ctx->si, ctx->di, 1));
+    return 0;
 }
 
 /* aligned_alloc(), memalign() */
 SEC("uprobe")
 int on_aligned(struct pt_regs *ctx)
 {
-    return alloc_begin(ctx, ctx->si, 0, 0);
+    RUN(alloc_begin(ctx, ctx->si, 0, 0));
+    return 0;
 }
 
 SEC("uprobe")
 int on_posix_memalign(struct pt_regs *ctx)
 {
-    return alloc_begin(ctx, ctx->dx, ctx->di, 0);
+    RUN(alloc_begin(ctx, ctx->dx, ctx->di, 0));
+    return 0;
 }
 
 SEC("uprobe")
 int on_free(struct pt_regs *ctx)
 {
-    if (ctx->di && wanted(bpf_get_current_pid_tgid() >> 32))
-        alloc_forget(ctx->di);
+    RUN(if (ctx->di && wanted(bpf_get_current_pid_tgid() >> 32)) alloc_forget(ctx->di));
     return 0;
+}
+
+static __always_inline void alloc_returned(struct pt_regs *ctx)
+{
+    struct alloc_call call;
+    if (!alloc_end(ctx, &call))
+        return;
+    if (call.is_realloc && (ctx->ax || !call.size))
+        alloc_forget(call.old);
+    if (call.sampled && ctx->ax)
+        alloc_made(ctx, ctx->ax, call.size, 0);
 }
 
 SEC("uretprobe")
 int on_alloc_return(struct pt_regs *ctx)
 {
-    struct alloc_call call;
-    if (!alloc_end(ctx, &call))
-        return 0;
-    if (call.is_realloc && (ctx->ax || !call.size))
-        alloc_forget(call.old);
-    if (call.sampled && ctx->ax)
-        alloc_made(ctx, ctx->ax, call.size, 0);
+    RUN(alloc_returned(ctx));
     return 0;
 }
 
-SEC("uretprobe")
-int on_posix_return(struct pt_regs *ctx)
+static __always_inline void posix_returned(struct pt_regs *ctx)
 {
     struct alloc_call call;
     u64 address;
     if (!alloc_end(ctx, &call) || !call.sampled || (int)ctx->ax ||
         bpf_probe_read_user(&address, sizeof(address), (void *)call.old))
-        return 0;
+        return;
     alloc_made(ctx, address, call.size, 0);
+}
+
+SEC("uretprobe")
+int on_posix_return(struct pt_regs *ctx)
+{
+    RUN(posix_returned(ctx));
     return 0;
 }
 
 /* Of virtual machines that divide their heap themselves: a thread has used up a piece of it, or takes one
  * for a large object, whose size is one of the function's parameters. */
-static __always_inline int heap_used(struct pt_regs *ctx, u64 bytes)
+static __always_inline void heap_used(struct pt_regs *ctx, u64 bytes)
 {
     if (wanted(bpf_get_current_pid_tgid() >> 32))
         alloc_made(ctx, 0, bytes, 1);
-    return 0;
 }
 
 SEC("uprobe")
 int on_heap_second(struct pt_regs *ctx)
 {
-    return heap_used(ctx, (u32)ctx->si);
+    RUN(heap_used(ctx, (u32)ctx->si));
+    return 0;
 }
 
 SEC("uprobe")
 int on_heap_third(struct pt_regs *ctx)
 {
-    return heap_used(ctx, ctx->dx);
+    RUN(heap_used(ctx, ctx->dx));
+    return 0;
 }
 
 /* A function that returns true for another page of the heap, or false when all are used up, too, and garbage
@@ -285,7 +300,9 @@ int on_heap_page(struct pt_regs *ctx)
         *failed = fails;
     else if (fails)
         bpf_map_update_elem(&heap_failed, &tid, &one, BPF_ANY);
-    return again ? 0 : heap_used(ctx, bpf_get_attach_cookie(ctx));
+    if (!again)
+        RUN(heap_used(ctx, bpf_get_attach_cookie(ctx)));
+    return 0;
 }
 
 #endif

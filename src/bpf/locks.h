@@ -156,8 +156,8 @@ static __always_inline void leave_for_lock(void *ctx, _Bool preempt, struct task
     bpf_map_update_elem(&lock_waits, &tid, &wait, BPF_ANY);
 }
 
-SEC("raw_tp/sched_switch")
-int BPF_PROG(on_lock_switch, _Bool preempt, struct task_struct *previous, struct task_struct *next)
+static __always_inline void lock_switched(void *ctx, _Bool preempt, struct task_struct *previous,
+                                          struct task_struct *next)
 {
     u32 pid = BPF_CORE_READ(previous, tgid), tid = BPF_CORE_READ(previous, pid);
     if (tid && wanted(pid))
@@ -166,6 +166,12 @@ int BPF_PROG(on_lock_switch, _Bool preempt, struct task_struct *previous, struct
     struct lock_wait *wait = tid ? bpf_map_lookup_elem(&lock_waits, &tid) : 0;
     if (wait)
         end_lock_wait(tid, wait, bpf_ktime_get_ns());
+}
+
+SEC("raw_tp/sched_switch")
+int BPF_PROG(on_lock_switch, _Bool preempt, struct task_struct *previous, struct task_struct *next)
+{
+    RUN(lock_switched(ctx, preempt, previous, next));
     return 0;
 }
 
@@ -180,13 +186,12 @@ static __always_inline int wakes_waiters(struct task_struct *task, const struct 
            registers->r8 == wait->address;
 }
 
-SEC("raw_tp/sched_waking")
-int BPF_PROG(on_lock_waking, struct task_struct *task)
+static __always_inline void lock_waking(void *ctx, struct task_struct *task)
 {
     u32 tid = BPF_CORE_READ(task, pid), slot = 1;
     struct lock_wait *wait = bpf_map_lookup_elem(&lock_waits, &tid);
     if (!wait || wait->ready_ns)
-        return 0;
+        return;
     u64 now_ns = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
     u32 pid = id >> 32;
     struct task_struct *waker = bpf_get_current_task_btf();
@@ -197,14 +202,20 @@ int BPF_PROG(on_lock_waking, struct task_struct *task)
     bpf_get_current_comm(wait->end.name, sizeof(wait->end.name));
     wait->end.woken = WOKEN_OTHER;
     if (!user_registers(waker, &user) || !wakes_waiters(waker, wait))
-        return 0;
+        return;
     wait->end.woken = WOKEN_FUTEX;
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
     struct sample *sample = bpf_map_lookup_elem(&scratch, &slot);
     if (!sample || !process || process->ignored)
-        return 0;
+        return;
     begin(&sample->head, SAMPLE_LOCK_WAKER, tid, now_ns);
     send(sample, fill(ctx, sample, process, &user, waker, 0, slot));
+}
+
+SEC("raw_tp/sched_waking")
+int BPF_PROG(on_lock_waking, struct task_struct *task)
+{
+    RUN(lock_waking(ctx, task));
     return 0;
 }
 

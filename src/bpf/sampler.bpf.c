@@ -113,12 +113,34 @@ struct {
     __uint(max_entries, COUNT_MAX);
 } counts SEC(".maps");
 
-static __always_inline void count(u32 what)
+static __always_inline void add(u32 what, u64 more)
 {
     u64 *n = bpf_map_lookup_elem(&counts, &what);
     if (n)
-        *n += 1;
+        *n += more;
 }
+
+static __always_inline void count(u32 what)
+{
+    add(what, 1);
+}
+
+/* The programs measure themselves, as activity.bpf.c's do (bpf/runs.h): those at ticks each time, the others,
+ * which run far more often, now and then. */
+static __always_inline u64 run_begins(void)
+{
+    u32 what = COUNT_RUNS;
+    u64 *n = bpf_map_lookup_elem(&counts, &what);
+    return n && ++*n % SAMPLER_TIMED_RUNS == 0 ? bpf_ktime_get_ns() : 0;
+}
+
+#define RUN(statement)                                           \
+    do {                                                         \
+        u64 begun_ns_ = run_begins();                            \
+        statement;                                               \
+        if (begun_ns_)                                           \
+            add(COUNT_TIMED_NS, bpf_ktime_get_ns() - begun_ns_); \
+    } while (0)
 
 /* ---- samples ---- */
 
@@ -295,23 +317,22 @@ static __always_inline u64 weigh(struct bpf_perf_event_data *ctx, struct sample 
     return elapsed < clock_limit_ns ? elapsed : clock_period_ns;
 }
 
-SEC("perf_event")
-int on_tick(struct bpf_perf_event_data *ctx)
+static __always_inline void tick(struct bpf_perf_event_data *ctx, u64 now_ns)
 {
     u32 pid = bpf_get_current_pid_tgid() >> 32, slot = 0;
     struct sample *sample = bpf_map_lookup_elem(&scratch, &slot);
     if (!sample)
-        return 0;
-    u64 now_ns = bpf_ktime_get_ns(), weight = weigh(ctx, sample, now_ns);
+        return;
+    u64 weight = weigh(ctx, sample, now_ns);
     count(COUNT_TICKS);
     if ((u32)bpf_get_current_pid_tgid() == 0 || !wanted(pid)) /* idle */
-        return 0;
+        return;
     struct task_struct *task = bpf_get_current_task_btf();
     struct registers user = {.pc = ctx->regs.ip, .sp = ctx->regs.sp, .fp = ctx->regs.bp};
     int in_kernel = (s64)user.pc <= 0, has_user = !in_kernel || user_registers(task, &user);
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
     if (process && process->ignored)
-        return 0;
+        return;
     if (process || !has_user) {
         count(COUNT_SAMPLES);
         begin(&sample->head, SAMPLE_CPU, weight, now_ns);
@@ -320,10 +341,19 @@ int on_tick(struct bpf_perf_event_data *ctx)
         if (!process || !has_user || (end != END_NO_MODULE && end != END_NO_ROW) ||
             now_ns >= process->young_until_ns) {
             send(sample, size);
-            return 0;
+            return;
         }
     }
     send_copy(ctx, process, &user, in_kernel, weight, now_ns, slot);
+    return;
+}
+
+SEC("perf_event")
+int on_tick(struct bpf_perf_event_data *ctx)
+{
+    u64 begun_ns = bpf_ktime_get_ns();
+    tick(ctx, begun_ns);
+    add(COUNT_TICKS_NS, bpf_ktime_get_ns() - begun_ns);
     return 0;
 }
 
@@ -372,8 +402,7 @@ static __always_inline u64 back_since_ns(struct task_struct *task, u64 now_ns)
            (BPF_CORE_READ(task, se.cfs_rq, rq, clock) - BPF_CORE_READ(task, sched_info.last_arrival));
 }
 
-SEC("raw_tp/sched_switch")
-int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task_struct *next)
+static __always_inline void switched(void *ctx, struct task_struct *previous, struct task_struct *next)
 {
     u32 pid = BPF_CORE_READ(previous, tgid), tid = BPF_CORE_READ(previous, pid), slot = 1;
     if (tid && wanted(pid)) {
@@ -407,11 +436,17 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
     }
     tid = BPF_CORE_READ(next, pid);
     if (!tid)
-        return 0;
+        return;
     struct sample *sample = bpf_map_lookup_elem(&waiting, &tid);
     if (!sample)
-        return 0;
+        return;
     end_wait(sample, tid, bpf_ktime_get_ns());
+}
+
+SEC("raw_tp/sched_switch")
+int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task_struct *next)
+{
+    RUN(switched(ctx, previous, next));
     return 0;
 }
 
@@ -433,17 +468,16 @@ static __always_inline void send_waker(void *ctx, u32 tid, u64 now_ns)
 }
 
 /* Not sched_wakeup, which may come in an interrupt of the CPU that the thread goes to. */
-SEC("raw_tp/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *task)
+static __always_inline void waking(void *ctx, struct task_struct *task)
 {
     u32 tid = BPF_CORE_READ(task, pid), slot = 0;
     struct sample *waits = bpf_map_lookup_elem(&waiting, &tid);
     if (!waits)
-        return 0;
+        return;
     u64 since_ns = waits->head.time_ns;
     struct wake *wake = bpf_map_lookup_elem(&wake_scratch, &slot);
     if (!wake)
-        return 0;
+        return;
     u64 id = bpf_get_current_pid_tgid();
     wake->ready_ns = bpf_ktime_get_ns();
     wake->by.pid = id >> 32;
@@ -453,9 +487,15 @@ int BPF_PROG(on_waking, struct task_struct *task)
     bpf_get_stack(ctx, wake->by.frames, sizeof(wake->by.frames), 0);
     u64 now_ns = wake->ready_ns;
     if (bpf_map_update_elem(&wakes, &tid, wake, BPF_NOEXIST)) /* the first made it ready */
-        return 0;
+        return;
     if (want_wakers && now_ns - since_ns >= off_cpu_min_ns)
         send_waker(ctx, tid, now_ns);
+}
+
+SEC("raw_tp/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+    RUN(waking(ctx, task));
     return 0;
 }
 

@@ -453,7 +453,6 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     s->shared.lines = options->lines;
     s->shared.inlined = options->inlined;
     s->shared.source = options->source || options->lines;
-    s->stats_fd = -1;
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES); /* else it grows with what was freed */
     s->description = calloc(1, sizeof(*s->description));
     s->stack = calloc(1, sizeof(*s->stack));
@@ -511,8 +510,6 @@ void sampler_close(struct sampler *s)
     if (!s)
         return;
     sampler_stop(s);
-    if (s->stats_fd >= 0)
-        close(s->stats_fd);
     ring_buffer__free(s->ring);
     sideband_free(s->sideband);
     map_foreach (&s->processes, slot)
@@ -538,17 +535,6 @@ void sampler_close(struct sampler *s)
     free(s->description);
     free(s->stack);
     free(s);
-}
-
-static void add_program_time(struct bpf_program *program, struct sampler_counts *counts)
-{
-    struct bpf_prog_info info = {0};
-    uint32_t size = sizeof(info);
-    if (bpf_program__fd(program) >= 0 &&
-        bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0) {
-        counts->program_ns += info.run_time_ns;
-        counts->program_runs += info.run_cnt;
-    }
 }
 
 /* One that ended and that its parent has not asked for is still listed. */
@@ -581,6 +567,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.samples = values[COUNT_SAMPLES];
     c.lost = values[COUNT_LOST];
     c.copies = values[COUNT_UNKNOWN];
+    c.program_runs = values[COUNT_TICKS] + values[COUNT_RUNS];
+    c.program_ns = values[COUNT_TICKS_NS] + values[COUNT_TIMED_NS] * SAMPLER_TIMED_RUNS;
     c.not_followed = values[COUNT_NOT_FOLLOWED];
     c.first_ns = s->first_ns;
     memcpy(c.ends, s->ends, sizeof(c.ends));
@@ -605,21 +593,6 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
         c.processes += slot->value != 0;
     c.folded = s->folded;
     c.too_large = native_files_too_large(s->files);
-    add_program_time(s->bpf->progs.on_tick, &c);
-    if (s->options.off_cpu) {
-        add_program_time(s->bpf->progs.on_switch, &c);
-        add_program_time(s->bpf->progs.on_waking, &c);
-    }
-    if (s->options.locks) {
-        add_program_time(s->bpf->progs.on_lock_switch, &c);
-        add_program_time(s->bpf->progs.on_lock_waking, &c);
-    }
-    if (s->options.allocs) {
-        struct bpf_program *programs[SAMPLER_ALLOC_PROGRAMS];
-        sampler_alloc_programs(s, programs);
-        for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-            add_program_time(programs[i], &c);
-    }
     c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;
 }

@@ -77,7 +77,7 @@ struct sampler_counts {
     /* by the runtime that dominates them, named complete and all; FRAME_KERNEL: no user's part, as those of
      * the kernel's own threads */
     uint64_t runtime_complete[FRAME_KINDS], runtime_stacks[FRAME_KINDS];
-    uint64_t program_ns, program_runs; /* time in the BPF programs, when the kernel counts it */
+    uint64_t program_ns, program_runs; /* time in the BPF programs, as they measure it */
     uint64_t missed;                   /* runs of the BPF programs that the kernel left out (bpf/missed.h) */
     uint64_t announcements_lost;       /* of the kernel, about processes and their mappings */
     size_t rows;                       /* unwind rows in the kernel */

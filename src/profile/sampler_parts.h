@@ -41,7 +41,6 @@ struct sampler {
     struct process_stack *stack;
     struct ticks ticks;
     uint64_t started_ns;
-    int stats_fd;
     struct profile *on, *off; /* during a poll */
     uint64_t now_ns;
     uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
@@ -92,12 +91,6 @@ int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct probl
 /* What takes rights, before anything of other processes is read. The same. */
 int sampler_attach(struct sampler *s, struct problem *problem);
 void sampler_detach_allocs(struct sampler *s);
-
-enum { SAMPLER_ALLOC_PROGRAMS = 11 };
-
-/* The programs that see allocations. */
-void sampler_alloc_programs(const struct sampler *s,
-                            struct bpf_program *ret_programs[SAMPLER_ALLOC_PROGRAMS]);
 
 /* ---- sampler.c ---- */
 

@@ -69,9 +69,12 @@ static struct sampler_bpf *open_program(int types)
 
 enum { ALIVE_MOST = 1 << 18 }; /* allocations that were sampled and are not free yet */
 
-void sampler_alloc_programs(const struct sampler *s, struct bpf_program *ret_programs[SAMPLER_ALLOC_PROGRAMS])
+enum { ALLOC_PROGRAMS = 11 };
+
+/* The programs that see allocations. */
+static void alloc_programs(const struct sampler *s, struct bpf_program *ret_programs[ALLOC_PROGRAMS])
 {
-    struct bpf_program *const programs[SAMPLER_ALLOC_PROGRAMS] = {
+    struct bpf_program *const programs[ALLOC_PROGRAMS] = {
         s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
         s->bpf->progs.on_aligned,      s->bpf->progs.on_posix_memalign, s->bpf->progs.on_free,
         s->bpf->progs.on_alloc_return, s->bpf->progs.on_posix_return,   s->bpf->progs.on_heap_second,
@@ -106,8 +109,8 @@ static void configure(struct sampler *s)
         bpf_map__set_max_entries(s->bpf->maps.alive, ALIVE_MOST);
         bpf_map__set_max_entries(s->bpf->maps.heap_failed, 4096);
     }
-    struct bpf_program *programs[SAMPLER_ALLOC_PROGRAMS];
-    sampler_alloc_programs(s, programs);
+    struct bpf_program *programs[ALLOC_PROGRAMS];
+    alloc_programs(s, programs);
     for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
         bpf_program__set_autoload(programs[i], o->allocs);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
@@ -191,7 +194,6 @@ int sampler_attach(struct sampler *s, struct problem *problem)
 {
     struct sampler_bpf *bpf = s->bpf; /* which owns the links */
     const char *what;
-    s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
     if (sideband_open(&s->sideband) < 0)
         s->sideband = NULL;
     if (!(bpf->links.on_exec = bpf_program__attach(bpf->progs.on_exec)) ||

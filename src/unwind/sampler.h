@@ -227,6 +227,9 @@ struct sampler_sample {
 #define SAMPLER_JAVA      2ull
 #define SAMPLER_PC(word)  ((word) & ((1ull << SAMPLER_TAG_SHIFT) - 1))
 
+/* Every so many runs of the programs that do not run at ticks are timed. */
+enum { SAMPLER_TIMED_RUNS = 64 };
+
 /* Counters, summed over CPUs. */
 enum sampler_count {
     COUNT_TICKS,        /* the program ran */
@@ -235,6 +238,9 @@ enum sampler_count {
     COUNT_UNKNOWN,      /* sent as copies */
     COUNT_NOTHING,      /* a copy could not be made */
     COUNT_NOT_FOLLOWED, /* allocations that were sampled, but whose end will not be seen */
+    COUNT_TICKS_NS,     /* how long the runs at ticks took */
+    COUNT_RUNS,         /* of the other programs */
+    COUNT_TIMED_NS,     /* how long every SAMPLER_TIMED_RUNSth of them took */
     COUNT_MAX,
 };
 

@@ -7,6 +7,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
+import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
 import { eventually } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
@@ -37,6 +39,10 @@ function profile(command, options = []) {
     });
     return { stacks, stdout: result.stdout, stderr: result.stderr };
 }
+// Of a process that may be gone.
+const listed = (at) => { try { return fs.readdirSync(at); } catch { return []; } };
+const descriptorsOf = (pid) => listed(`/proc/${pid}/fd`).map((fd) => { try { return fs.readlinkSync(`/proc/${pid}/fd/${fd}`); } catch { return ''; } });
+const childrenOf = (pid) => listed(`/proc/${pid}/task`).flatMap((tid) => { try { return fs.readFileSync(`/proc/${pid}/task/${tid}/children`, 'utf8').split(' ').filter(Boolean); } catch { return []; } });
 const weight = (stacks, keep = () => true) => stacks.filter(([frames]) => keep(frames)).reduce((sum, [, w]) => sum + w, 0);
 const holds = (...names) => (frames) => {
     let at = 0;
@@ -497,6 +503,22 @@ test("the kernel's own threads, and the kernel's part of a process' first stacks
     assert.ok(threads.length, stdout.slice(0, 10000));
     const [, stacks] = /kernel 100.00 % of (\d+)/.exec(stderr) || assert.fail(stderr);
     assert.ok(Number(stacks) >= weight(threads.map((line) => [[], Number(line.split(' ').at(-1))])), stderr);
+});
+
+// The kernel times the programs of everybody while anyone asks it to: sonde times its own.
+test('no BPF program of the host becomes slower', { skip: skip || (process.getuid() !== 0 && 'needs root') }, async () => {
+    const child = spawn(sonde, ['profile', '-F', '997', '-o', path.join(folder, 'timed.folded'), '--', process.execPath, '-e', 'for (const end = Date.now() + 3000; Date.now() < end;);'], { stdio: ['ignore', 'ignore', 'pipe'] });
+    const ended = once(child, 'exit'), own = () => [child.pid, ...childrenOf(child.pid)], seen = new Set();
+    let said = '';
+    child.stderr.on('data', (part) => (said += part));
+    while (child.exitCode === null && child.signalCode === null) {
+        for (const pid of own()) for (const file of descriptorsOf(pid)) seen.add(file);
+        await Promise.race([ended, pause(20)]);
+    }
+    assert.equal(child.exitCode, 0, said);
+    assert.ok([...seen].some((file) => file.includes('bpf-prog')), 'its programs were seen');
+    assert.ok(![...seen].some((file) => file.includes('bpf-stats')), [...seen].join(' '));
+    assert.ok(Number(/sampler (\d+) ns a tick/.exec(said)?.[1]) > 0, said);
 });
 
 test('short-lived processes and execve storms end in a report', { skip }, () => {
