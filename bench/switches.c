@@ -24,7 +24,8 @@
 #include "base/macro.h"
 #include "collect/kernel_calls.h"
 
-enum { TURNS = 100, KINDS = 3, RING_BYTES = 1 << 18 };
+enum { TURNS = 100, RING_BYTES = 1 << 18 };
+enum { BARE, EMPTY, OTHERS, SWITCHES, WAKEUPS, KINDS };
 
 static int there, back;
 
@@ -67,7 +68,23 @@ static uint64_t turns(unsigned count)
     return clock_monotonic_ns() - start_ns;
 }
 
-static struct activity_bpf *load(void)
+/* What entering a program takes: one at switches that does nothing. */
+static int load_empty(void)
+{
+    const struct bpf_insn nothing[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K}, {.code = BPF_JMP | BPF_EXIT}};
+    int tracepoint = libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
+    LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_RAW_TP,
+                .attach_btf_id = (uint32_t)tracepoint);
+    int program = tracepoint < 0 ? tracepoint
+                                 : bpf_prog_load(BPF_PROG_TYPE_TRACING, "empty", "GPL", nothing,
+                                                 ARRAY_SIZE(nothing), &options);
+    if (program < 0)
+        die("the empty program cannot be loaded");
+    return program;
+}
+
+/* traced: these threads are. */
+static struct activity_bpf *load(bool traced)
 {
     struct activity_bpf *bpf = activity_bpf__open();
     if (!bpf)
@@ -84,7 +101,7 @@ static struct activity_bpf *load(void)
     if (ring < 0 || bpf_map_update_elem(bpf_map__fd(bpf->maps.rings), &first, &ring, BPF_ANY) < 0 ||
         bpf_map_update_elem(bpf_map__fd(bpf->maps.targets), &pid, &one, BPF_ANY) < 0)
         die("maps");
-    struct bpf_link *adopt = bpf_program__attach(bpf->progs.adopt);
+    struct bpf_link *adopt = traced ? bpf_program__attach(bpf->progs.adopt) : NULL;
     int threads = adopt ? bpf_iter_create(bpf_link__fd(adopt)) : -1;
     char none[64];
     while (threads >= 0 && read(threads, none, sizeof(none)) > 0)
@@ -103,33 +120,43 @@ static bool is_timed(const struct bpf_program *program)
 
 int main(int argc, char **argv)
 {
-    static const char *const WHAT[KINDS] = {"untraced", "a program at switches", "and one at wakeups"};
+    static const char *const WHAT[KINDS] = {"untraced", "an empty program at switches",
+                                            "sonde's, which traces other threads",
+                                            "sonde's, which traces these", "and one at wakeups"};
     unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 300;
-    uint64_t least_ns[KINDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    uint64_t least_ns[KINDS];
     pthread_t other;
     there = eventfd(0, 0);
     back = eventfd(0, 0);
     if (there < 0 || back < 0 || pthread_create(&other, NULL, answer, NULL) != 0)
         die("threads");
-    struct activity_bpf *bpf = load();
+    struct activity_bpf *bpf = load(true), *others = load(false);
+    int empty = load_empty();
     take_cpu();
+    memset(least_ns, 0xff, sizeof(least_ns));
     for (unsigned i = 0; i < rounds * KINDS; i++) {
         unsigned kind = i % KINDS;
-        struct bpf_link *switches = kind ? bpf_program__attach(bpf->progs.on_switch) : NULL;
-        struct bpf_link *wakeups = kind > 1 ? bpf_program__attach(bpf->progs.on_waking_uncounted) : NULL;
-        if (!switches != !kind || !wakeups != (kind < 2))
+        struct bpf_program *program = kind == OTHERS ? others->progs.on_switch : bpf->progs.on_switch;
+        int at_entry = kind == EMPTY ? bpf_raw_tracepoint_open(NULL, empty) : -1;
+        struct bpf_link *switches = kind > EMPTY ? bpf_program__attach(program) : NULL;
+        struct bpf_link *wakeups =
+            kind == WAKEUPS ? bpf_program__attach(bpf->progs.on_waking_uncounted) : NULL;
+        if ((kind == EMPTY) != (at_entry >= 0) || !switches != (kind < OTHERS) ||
+            !wakeups != (kind < WAKEUPS))
             die("attach");
         turns(TURNS / 10);
         uint64_t took_ns = turns(TURNS);
         least_ns[kind] = MIN(least_ns[kind], took_ns);
+        if (at_entry >= 0)
+            close(at_entry);
         bpf_link__destroy(switches);
         bpf_link__destroy(wakeups);
     }
     for (unsigned kind = 0; kind < KINDS; kind++)
-        printf("%-22s %7.1f ns  %+7.1f\n", WHAT[kind], (double)least_ns[kind] / TURNS / 2,
+        printf("%-36s %7.1f ns  %+7.1f\n", WHAT[kind], (double)least_ns[kind] / TURNS / 2,
                (double)(least_ns[kind] - least_ns[0]) / TURNS / 2);
     if (is_timed(bpf->progs.on_switch))
-        puts("Somebody has bpf_enable_stats on: each run takes two readings of the clock more.");
+        puts("bpf_enable_stats is on: each run takes two readings of the clock more.");
     fflush(stdout);
     _exit(0); /* the other thread waits */
 }
