@@ -244,12 +244,7 @@ static void add_words(struct text *to, const struct line *line)
             add_spent(to, &span->spent, line->took_ns);
         return;
     }
-    static const char *const PREFIX[] = {[VSPAN_measure] = "measure ",
-                                         [VSPAN_function] = "function ",
-                                         [VSPAN_http] = "call ",
-                                         [VSPAN_other] = "exchange with "};
-    if (span->kind < ARRAY_SIZE(PREFIX) && PREFIX[span->kind])
-        text_add(to, PREFIX[span->kind]);
+    text_add(to, vspan_prefix(span));
     text_add(to, span->name ? span->name : "?");
     if (span->kind == VSPAN_sync && span->times > 1)
         text_addf(to, ", %u in a row, synchronous", span->times);
@@ -391,15 +386,6 @@ static int largest_first(const void *x, const void *y)
     return (a->took_ns < b->took_ns) - (a->took_ns > b->took_ns);
 }
 
-static void add_times(struct activity_times *sum, const struct path_step *step)
-{
-    if (!step->timed)
-        return;
-    sum->running_ns += step->spent.running_ns;
-    sum->runnable_ns += step->spent.runnable_ns;
-    sum->blocked_ns += step->spent.blocked_ns;
-}
-
 /* Below the spans, in the column of their names, wrapped at `width` columns. Takes `words`. */
 static void print_note(struct text *to, struct text *words, const struct prose_style *style, unsigned width)
 {
@@ -425,30 +411,34 @@ static void add_share(struct share *shares, size_t *count, const struct path_ste
     shares[i].took_ns += took_ns;
 }
 
-/* Of a wait for nothing that is seen, the time in which the loop's thread did other work or had no CPU: what
- * was waited for may have come long before. */
-static uint64_t loop_busy_in(const struct path_step *step)
+/* Of a step, the time in which the thread that should go on with it had no CPU; and, of a wait for nothing
+ * that is seen, the time in which the loop's thread did other work: what was waited for may have come long
+ * before. */
+static uint64_t machine_busy_in(const struct path_step *step, uint64_t *ret_loop_ns)
 {
-    uint64_t busy_ns = step->timed ? step->spent.running_ns + step->spent.runnable_ns : 0;
-    uint64_t took_ns = step->end_ns - step->start_ns;
-    return step->class == PATH_OTHER && busy_ns * 10 > took_ns ? MIN(busy_ns, took_ns) : 0;
+    uint64_t took_ns = step->end_ns - step->start_ns, runnable_ns = MIN(step->spent.runnable_ns, took_ns);
+    uint64_t running_ns = MIN(step->spent.running_ns, took_ns - runnable_ns);
+    bool works = step->class == PATH_RUN || step->class == PATH_LOOP || step->class == PATH_POOL;
+    bool other = step->class == PATH_OTHER && (running_ns + runnable_ns) * 10 > took_ns;
+    *ret_loop_ns = step->timed && other ? running_ns : 0;
+    return step->timed && (works || other) ? runnable_ns : 0;
 }
 
-/* "151 ms it waits for an answer (GET /stock of stock), ...": the largest shares. */
+/* "151 ms waits for an answer (GET /stock of stock), ...": the largest shares. */
 static void print_path(struct text *to, const struct request *request, const struct prose_style *style,
                        unsigned width)
 {
     enum { SHOWN = 4 };
-    static const struct path_step BUSY = {.class = PATH_LOOP};
+    static const struct path_step BUSY = {.class = PATH_LOOP}, NO_CPU = {.class = PATH_CLASSES};
     struct share shares[SHARES_MAX];
     size_t count = 0;
-    uint64_t works_ns = 0, all_ns = request_latency_ns(request);
-    struct activity_times spent = {0};
+    uint64_t works_ns = 0, all_ns = request_latency_ns(request), elsewhere_ns = 0;
     array_foreach (&request->path_steps, step) {
-        uint64_t busy_ns = loop_busy_in(step);
-        add_times(&spent, step);
-        add_share(shares, &count, step, step->end_ns - step->start_ns - busy_ns);
+        uint64_t busy_ns, queued_ns = machine_busy_in(step, &busy_ns);
+        add_share(shares, &count, step, step->end_ns - step->start_ns - busy_ns - queued_ns);
         add_share(shares, &count, &BUSY, busy_ns);
+        add_share(shares, &count, &NO_CPU, queued_ns);
+        elsewhere_ns += step->timed ? step->spent.runnable_ns - MIN(queued_ns, step->spent.runnable_ns) : 0;
         works_ns += path_work_ns(step);
     }
     if (!count || all_ns < NS_PER_MS)
@@ -460,17 +450,18 @@ static void print_path(struct text *to, const struct request *request, const str
               clock_format_duration(MIN(works_ns, all_ns), time, sizeof(time)));
     text_addf(&words, " %s of waiting;",
               clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
-    if (spent.runnable_ns * 10 > all_ns)
-        text_addf(&words, " for %s of it a thread waited for a CPU;",
-                  clock_format_duration(spent.runnable_ns, time, sizeof(time)));
     for (size_t i = 0; i < MIN(count, (size_t)SHOWN) && shares[i].took_ns * 50 >= all_ns; i++) {
         const struct path_step *step = shares[i].like;
         text_addf(&words, "%s %s %s", i ? ";" : "",
-                  clock_format_duration(shares[i].took_ns, time, sizeof(time)), path_class_name(step->class));
+                  clock_format_duration(shares[i].took_ns, time, sizeof(time)),
+                  step == &NO_CPU ? "waits for a CPU" : path_class_name(step->class));
         if (step->name || step->service)
             text_addf(&words, " (%s%s%s)", step->name ? step->name : "",
                       step->name && step->service ? ", " : "", step->service ? step->service : "");
     }
+    if (elsewhere_ns * 10 > all_ns)
+        text_addf(&words, "; while it waited for others, a thread waited for a CPU for %s",
+                  clock_format_duration(elsewhere_ns, time, sizeof(time)));
     print_note(to, &words, style, width);
 }
 
@@ -689,6 +680,15 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     if (span->child)
         json_object_set_new(object, "request", vertical_json(span->child, samples));
     return object;
+}
+
+static void add_times(struct activity_times *sum, const struct path_step *step)
+{
+    if (!step->timed)
+        return;
+    sum->running_ns += step->spent.running_ns;
+    sum->runnable_ns += step->spent.runnable_ns;
+    sum->blocked_ns += step->spent.blocked_ns;
 }
 
 /* T and L as in equations 5 and 6 of the paper; the rest of L is waiting. */

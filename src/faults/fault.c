@@ -590,6 +590,12 @@ static bool is_stuck(struct analysis *a, const struct stretch *s, uint64_t net_n
            place.cause >= SONDE_stall_cause_regexp && place.cause < SONDE_stall_cause_gc;
 }
 
+static bool is_wait(const struct look *look)
+{
+    return look->cause == SONDE_stall_cause_waiting || is_lock(look->detail) ||
+           (look->called && strcmp(look->called, "Atomics.wait") == 0);
+}
+
 /* A thread that is given tasks (worker_threads) waits for the next one inside of a callback (Atomics.wait),
  * which is neither a stall nor part of one. Returns whether anything is left. */
 static bool worked(struct analysis *a, const struct thread *thread, struct stretch *s)
@@ -600,6 +606,11 @@ static bool worked(struct analysis *a, const struct thread *thread, struct stret
     if (cpu_ns == UINT64_MAX && majority(a, s, &place, &looks) && place.cause == SONDE_stall_cause_waiting)
         return false;
     s->start_ns = s->end_ns - MIN(cpu_ns, took_ns);
+    size_t left = 0; /* samples of the wait are none of the work */
+    for (size_t i = 0; i < s->looks.count; i++)
+        if (!is_wait(&s->looks.at[i]))
+            s->looks.at[left++] = s->looks.at[i];
+    s->looks.count = left;
     return s->end_ns - s->start_ns >= a->options.stall_ns;
 }
 

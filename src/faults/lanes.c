@@ -82,13 +82,22 @@ void lane_worked(struct analysis *a, struct channel *c, uint64_t serial)
 
 struct sum {
     uint64_t from_ns, to_ns, covered_to_ns, busy_ns;
+    const struct thread *loop; /* whose pool it is; NULL: not known */
 };
+
+/* A pool hands a connection on at once, that is, as soon as its event loop has a CPU. One that nobody had
+ * when the wait began was free. */
+static bool is_handed_on(const struct sum *sum, uint64_t start_ns)
+{
+    return sum->covered_to_ns && (start_ns < sum->covered_to_ns + HANDOVER_NS ||
+                                  (sum->loop && sum->busy_ns &&
+                                   activity_net_ns(sum->loop, sum->covered_to_ns, start_ns) < HANDOVER_NS));
+}
 
 static void cover(struct sum *sum, uint64_t start_ns, uint64_t end_ns)
 {
     start_ns = MAX(start_ns, MAX(sum->from_ns, sum->covered_to_ns));
-    /* A pool hands a connection on at once. */
-    if (sum->covered_to_ns && start_ns < sum->covered_to_ns + HANDOVER_NS)
+    if (is_handed_on(sum, start_ns))
         start_ns = sum->covered_to_ns;
     end_ns = MIN(end_ns, sum->to_ns);
     if (end_ns > start_ns)
@@ -105,14 +114,22 @@ static void cover_uses(struct sum *sum, const struct lane *l)
     }
 }
 
-static double busy_share(const struct connection *c, uint64_t from_ns, uint64_t to_ns)
+static double share_of(struct sum *sum)
 {
-    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
+    if (sum->loop && sum->busy_ns && sum->covered_to_ns < sum->to_ns && is_handed_on(sum, sum->to_ns))
+        sum->busy_ns += sum->to_ns - sum->covered_to_ns;
+    return (double)sum->busy_ns / (double)(sum->to_ns - sum->from_ns);
+}
+
+static double busy_share(const struct connection *c, const struct thread *loop, uint64_t from_ns,
+                         uint64_t to_ns)
+{
+    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns, .loop = loop};
     cover_uses(&sum, c->lane);
     for (size_t i = c->first_call; i < c->calls.count; i++)
         if (!c->calls.at[i].ended && c->calls.at[i].sent_ns < to_ns)
             cover(&sum, c->calls.at[i].sent_ns, to_ns);
-    return (double)sum.busy_ns / (double)(to_ns - from_ns);
+    return share_of(&sum);
 }
 
 double lane_busy_share(const struct lane *lane, uint64_t open_since_ns, uint64_t from_ns, uint64_t to_ns)
@@ -121,17 +138,17 @@ double lane_busy_share(const struct lane *lane, uint64_t open_since_ns, uint64_t
     cover_uses(&sum, lane);
     if (open_since_ns)
         cover(&sum, open_since_ns, to_ns);
-    return (double)sum.busy_ns / (double)(to_ns - from_ns);
+    return share_of(&sum);
 }
 
-static double work_share(const struct channel *c, uint64_t from_ns, uint64_t to_ns)
+static double work_share(const struct channel *c, const struct thread *loop, uint64_t from_ns, uint64_t to_ns)
 {
-    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
+    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns, .loop = loop};
     cover_uses(&sum, c->lane);
     array_foreach (&c->messages, m)
         if (!m->answer && m->sent_ns < to_ns)
             cover(&sum, m->sent_ns, to_ns);
-    return (double)sum.busy_ns / (double)(to_ns - from_ns);
+    return share_of(&sum);
 }
 
 /* ---- who held them ---- */
@@ -193,15 +210,15 @@ static struct fault *charge(struct analysis *a, enum finding_kind kind, const st
 
 /* The connections to that address, when none of them was free in [from, to). One that no request ever used is
  * nobody's to wait for, such as a subscriber's. */
-static size_t all_busy(const struct process *process, const char *peer, uint64_t from_ns, uint64_t to_ns,
-                       const struct connection **ret_list)
+static size_t all_busy(const struct process *process, const struct thread *loop, const char *peer,
+                       uint64_t from_ns, uint64_t to_ns, const struct connection **ret_list)
 {
     size_t count = 0;
     map_foreach (&process->connections, slot) {
         const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
         if (c->peer_name != peer || !c->lane || c->opened_ns >= to_ns)
             continue;
-        double share = busy_share(c, from_ns, to_ns);
+        double share = busy_share(c, loop, from_ns, to_ns);
         if (share >= BUSY_SHARE && count < LANES_MAX)
             ret_list[count++] = c;
         else if (!c->closed && c->lane->owned)
@@ -216,8 +233,8 @@ const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uin
     static const struct connection *busy[LANES_MAX];
     map_foreach (&process->connections, slot) {
         const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
-        size_t count = c->peer_name && c->lane && busy_share(c, from_ns, to_ns) >= BUSY_SHARE
-                           ? all_busy(process, c->peer_name, from_ns, to_ns, busy)
+        size_t count = c->peer_name && c->lane && busy_share(c, NULL, from_ns, to_ns) >= BUSY_SHARE
+                           ? all_busy(process, NULL, c->peer_name, from_ns, to_ns, busy)
                            : 0;
         if (!count)
             continue;
@@ -227,24 +244,28 @@ const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uin
     return NULL;
 }
 
-/* Of [from, to), the time in which the event loop had a CPU when it had work: else it could not have handed a
- * connection on. */
-static uint64_t loop_net_ns(const struct process *process, const struct request *request, uint64_t from_ns,
-                            uint64_t to_ns)
+static const struct thread *loop_of(const struct process *process, const struct request *request)
 {
     const uint64_t *thread = map_get(&process->threads, (uint64_t)request->tid);
-    return thread ? activity_net_ns((const struct thread *)(uintptr_t)*thread, from_ns, to_ns)
-                  : to_ns - from_ns;
+    return thread ? (const struct thread *)(uintptr_t)*thread : NULL;
+}
+
+/* Of [from, to), the time in which the event loop had a CPU when it had work: else it could not have handed a
+ * connection on. */
+static uint64_t loop_net_ns(const struct thread *loop, uint64_t from_ns, uint64_t to_ns)
+{
+    return loop ? activity_net_ns(loop, from_ns, to_ns) : to_ns - from_ns;
 }
 
 static void waited_for_connection(struct analysis *a, const struct process *process, struct request *request,
                                   struct path_step *step, const char *peer)
 {
     static const struct connection *busy[LANES_MAX];
-    size_t count = all_busy(process, peer, step->start_ns, step->end_ns, busy);
+    const struct thread *loop = loop_of(process, request);
+    size_t count = all_busy(process, loop, peer, step->start_ns, step->end_ns, busy);
     struct fault *fault =
         count ? charge(a, FINDING_connection_pool_starved, process, peer, request, step->start_ns,
-                       step->end_ns, loop_net_ns(process, request, step->start_ns, step->end_ns))
+                       step->end_ns, loop_net_ns(loop, step->start_ns, step->end_ns))
               : NULL;
     if (!fault)
         return;
@@ -258,26 +279,27 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
 /* The workers that this thread gives tasks of requests to, when none of them was free; only: the one that has
  * the message already. A worker may have several channels (its own, one of its pool's, one for its output):
  * it is at work when one of them is. */
-static size_t all_at_work(const struct process *process, int64_t tid, int64_t only, uint64_t from_ns,
-                          uint64_t to_ns, const struct channel **ret_list)
+static size_t all_at_work(const struct process *process, const struct request *request, int64_t only,
+                          uint64_t from_ns, uint64_t to_ns, const struct channel **ret_list)
 {
+    const struct thread *loop = loop_of(process, request);
     size_t count = 0, busy = 0;
     array_foreach (&process->channels, place) {
         const struct channel *c = *place;
-        if (c->from_tid != tid || !c->lane || !c->lane->owned || (only && c->to_tid != only))
+        if (c->from_tid != request->tid || !c->lane || !c->lane->owned || (only && c->to_tid != only))
             continue;
         size_t i = 0;
         while (i < count && (!c->to_tid || ret_list[i]->to_tid != c->to_tid))
             i++;
         if (i == LANES_MAX)
             break;
-        bool known_busy = i < count && work_share(ret_list[i], from_ns, to_ns) >= BUSY_SHARE;
+        bool known_busy = i < count && work_share(ret_list[i], loop, from_ns, to_ns) >= BUSY_SHARE;
         if (i == count)
             count++;
         if (known_busy)
             continue;
         ret_list[i] = c;
-        busy += work_share(c, from_ns, to_ns) >= BUSY_SHARE;
+        busy += work_share(c, loop, from_ns, to_ns) >= BUSY_SHARE;
     }
     return busy == count ? count : 0;
 }
@@ -313,7 +335,7 @@ static void waited_for_worker(struct analysis *a, const struct process *process,
                               struct path_step *step, int64_t only)
 {
     static const struct channel *busy[LANES_MAX];
-    size_t count = all_at_work(process, request->tid, only, step->start_ns, step->end_ns, busy);
+    size_t count = all_at_work(process, request, only, step->start_ns, step->end_ns, busy);
     if (!count)
         return;
     step->class = PATH_FREE;
@@ -362,11 +384,12 @@ static void answered_from_pool(struct analysis *a, const struct process *process
     uint64_t asked_ns = c->ended.sent_ns, until_ns = step->end_ns;
     if (c->ended.owner == request->serial || asked_ns < step->start_ns + WAIT_MIN_NS || asked_ns >= until_ns)
         return;
-    size_t count = all_busy(process, c->peer_name, step->start_ns, asked_ns, busy);
-    struct fault *fault =
-        count ? charge(a, FINDING_connection_pool_starved, process, c->peer_name, request, step->start_ns,
-                       asked_ns, loop_net_ns(process, request, step->start_ns, asked_ns))
-              : NULL;
+    const struct thread *loop = loop_of(process, request);
+    size_t count = all_busy(process, loop, c->peer_name, step->start_ns, asked_ns, busy);
+    struct fault *fault = count
+                              ? charge(a, FINDING_connection_pool_starved, process, c->peer_name, request,
+                                       step->start_ns, asked_ns, loop_net_ns(loop, step->start_ns, asked_ns))
+                              : NULL;
     if (!fault)
         return;
     fault->lanes = MAX(fault->lanes, (uint32_t)count);

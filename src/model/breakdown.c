@@ -163,14 +163,9 @@ static void add_name(char *to, size_t size, const char *name)
 
 static void name_span(char *to, size_t size, const struct vspan *span, const char *suffix)
 {
-    static const char *const PREFIX[] = {[VSPAN_measure] = "measure ",
-                                         [VSPAN_function] = "function ",
-                                         [VSPAN_http] = "call ",
-                                         [VSPAN_other] = "exchange with "};
     char name[160];
     add_name(name, sizeof(name), span->name ? span->name : "?");
-    snprintf(to, size, "%s%s%s",
-             span->kind < ARRAY_SIZE(PREFIX) && PREFIX[span->kind] ? PREFIX[span->kind] : "", name, suffix);
+    snprintf(to, size, "%s%s%s", vspan_prefix(span), name, suffix);
 }
 
 /* ---- sums ---- */

@@ -96,6 +96,18 @@ const char *route_of(struct analysis *a, const char *path)
 
 /* ---- life ---- */
 
+const char *vspan_prefix(const struct vspan *span)
+{
+    static const char *const PREFIX[] = {[VSPAN_measure] = "measure ",
+                                         [VSPAN_function] = "function ",
+                                         [VSPAN_http] = "call ",
+                                         [VSPAN_other] = "exchange with "};
+    bool socket = span->name && strcmp(span->name, "socket") == 0; /* whose other end is not known */
+    if (span->kind == VSPAN_other && !span->peer && !socket)       /* an operation, such as connecting */
+        return "";
+    return span->kind < ARRAY_SIZE(PREFIX) && PREFIX[span->kind] ? PREFIX[span->kind] : "";
+}
+
 struct request *request_get(const struct analysis *a, uint64_t serial)
 {
     uint64_t *known = serial ? map_get(&a->requests, serial) : NULL;

@@ -99,6 +99,8 @@ struct vspan {
 
 /* "js"; of a store its name: "redis". */
 const char *layer_name(const struct vspan *span);
+/* What its name is said with: "call ", "measure "; "" for one that says what it is by itself. */
+const char *vspan_prefix(const struct vspan *span);
 
 /* One step of the critical path: what the request waited for in [start_ns, end_ns). Times in which somebody
  * worked for it: PATH_RUN, PATH_POOL, PATH_STORE, PATH_PEER; the others are waiting. */

@@ -340,6 +340,39 @@ static void starved_at_the_end(void **state)
     feed_done(&feed);
 }
 
+/* A worker waits for its next task inside a callback: samples of that are none of its work. */
+static void a_workers_wait_is_not_its_work(void **state)
+{
+    enum { WORKER = API + 1 };
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, thread_sched, 1, 1, MS(990), 0, .pid = API, .tid = WORKER, .run_ns = MS(10), .wait_ns = 0);
+    for (uint64_t k = 0; k < 9; k++) {
+        bool waits = k % 3 > 0;
+        FEED_TEXT(&feed, waits ? "waitForTask" : "task");
+        FEED_TEXT(&feed, waits ? "/srv/node_modules/pool/worker.js" : "/srv/task.js");
+        FEED_TEXT(&feed, waits ? "__futex_abstimed_wait_common" : "");
+        FEED_TEXT(&feed, "");
+        FEED(&feed, stall_sample, 1, 1, MS(1020 + 20 * k), 0, .since_ns = MS(1000) + US(1), .pid = API,
+             .tid = WORKER,
+             .cause = k % 3 == 1   ? 6
+                      : k % 3 == 2 ? 5
+                                   : JAVASCRIPT,
+             .line = waits ? 156 : 7);
+    }
+    FEED(&feed, node_callback, API, WORKER, MS(3000), MS(2000), .async_id = 5);
+    FEED(&feed, thread_sched, 1, 1, MS(3001), 0, .pid = API, .tid = WORKER, .run_ns = MS(1600), .wait_ns = 0);
+    FEED(&feed, uv_phase, API, WORKER, MS(3001), MS(2001), .phase = 4);
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_non_null(f);
+    assert_non_null(strstr(f->title, "occupied a worker thread"));
+    assert_string_equal(f->where.function, "task");
+    assert_int_equal(f->where.line, 7);
+    assert_int_equal(finding_get_evidence(f, "samples_count")->count, 3);
+    feed_done(&feed);
+}
+
 /* Nobody looked into the second stall of /slow: it is counted with the one thing that is known to stall it.
  */
 static void an_unseen_stall_joins_the_known_one(void **state)
@@ -452,6 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unseen_stall_joins_the_known_one),
         cmocka_unit_test(accounts_decide_over_samples),
+        cmocka_unit_test(a_workers_wait_is_not_its_work),
         cmocka_unit_test(a_collection_that_waited_is_not_the_cause),
         cmocka_unit_test(waiting_for_a_lock),
         cmocka_unit_test(merges_the_same_place),

@@ -140,12 +140,53 @@ static void waits_of_a_starved_loop_are_the_machines(void **state)
     feed_done(&feed);
 }
 
+/* The connection was idle for 61 ms between two uses. Where the loop had no CPU to hand it on, those who
+ * waited did so for the connection; where the loop slept, they did not. */
+static void is_handed_on_when_the_loop_has_a_cpu(void **state)
+{
+    enum { THIRD = 32, CONTEXT_THIRD = 7 };
+    for (int starved = 0; starved < 2; starved++) {
+        struct feed feed;
+        start(&feed);
+        for (uint64_t i = 1; i < 6; i++) {
+            uint64_t at = MS(1000 * i), ran_out_ns = MS(61);
+            uint32_t round = (uint32_t)i * 10;
+            begin_in(&feed, FIRST, CONTEXT_FIRST + round, "/slow", at);
+            ask(&feed, CONTEXT_FIRST + round, at + US(50));
+            end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+            begin_in(&feed, SECOND, CONTEXT_SECOND + round, "/quick", at + MS(20));
+            end_turn(&feed, API, SECOND, at + MS(20) - US(50), at + MS(20) + US(100));
+            begin_in(&feed, THIRD, CONTEXT_THIRD + round, "/slow", at + MS(30));
+            end_turn(&feed, API, THIRD, at + MS(30) - US(50), at + MS(30) + US(100));
+            database_answers(&feed, FIRST, 0, at + MS(200));
+            FEED(&feed, sched_switch, 1, 1, at + MS(262), ran_out_ns, .pid = API, .tid = API,
+                 .runnable_ns = starved ? ran_out_ns : 0,
+                 .reason = starved ? SONDE_off_reason_preempted : SONDE_off_reason_blocked);
+            ask(&feed, CONTEXT_THIRD + round, at + MS(262) + US(50));
+            FEED(&feed, node_callback, API, API, at + MS(262) + US(60), US(50), .async_id = 8);
+            database_answers(&feed, THIRD, CONTEXT_SECOND + round, at + MS(320));
+            database_answers(&feed, SECOND, 0, at + MS(323));
+        }
+        const struct finding *f = find(feed_finish(&feed), FINDING_connection_pool_starved);
+        if (!starved) {
+            assert_null(f);
+        } else {
+            assert_non_null(f);
+            assert_int_equal(finding_get_evidence(f, "waits_count")->count, 10);
+            assert_int_equal(finding_get_evidence(f, "run_queue_ns")->count, 10 * MS(61));
+            assert_null(find(&feed.report, FINDING_unexplained_wait));
+        }
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_for_a_connection_that_is_held),
         cmocka_unit_test(handed_on_in_the_wrong_context),
         cmocka_unit_test(waits_of_a_starved_loop_are_the_machines),
+        cmocka_unit_test(is_handed_on_when_the_loop_has_a_cpu),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,6 +63,58 @@ static void leaves_out_the_shortest(void **state)
     feed_done(&feed);
 }
 
+/* What a handler had no CPU for is a wait of the path, not something that it ran for. */
+static void a_thread_without_a_cpu_does_not_run(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    FEED_TEXT(&feed, "/starved");
+    FEED(&feed, http_request, API, API, MS(1), 0, .fd = 30, .generation = 1, .method = 1);
+    FEED(&feed, sched_switch, 1, 1, MS(56), MS(50), .pid = API, .tid = API, .runnable_ns = MS(50),
+         .reason = SONDE_off_reason_preempted, .fd = -1);
+    FEED(&feed, http_response, API, API, MS(61), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(&feed, stream_write, API, API, MS(61), 0, .fd = 30, .generation = 1, .bytes = 10);
+    FEED(&feed, node_callback, API, API, MS(62), MS(61), .async_id = 40);
+    FEED(&feed, stream_io, API, API, MS(62) + US(5), MS(61) + US(10), .fd = 30, .generation = 1, .events = 1);
+    feed_finish(&feed);
+    struct text text = {0};
+    vertical_print(&text, feed_kept(&feed, "/starved"), NULL, &prose_plain, 400, 0);
+    const char *path =
+        strstr(text_get(&text), "critical path: 10.0 ms at work (T), 50.0 ms of waiting; 50.0 ms waits "
+                                "for a CPU; 10.0 ms runs (request handler)\n");
+    if (!path)
+        fail_msg("%s", text_get(&text));
+    text_done(&text);
+    feed_done(&feed);
+}
+
+/* Connecting is an operation, not whom something is exchanged with. */
+static void operations_say_what_they_are(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    feed_name(&feed, API, 5, "TCPCONNECTWRAP", US(3));
+    FEED_TEXT(&feed, "/connects");
+    FEED(&feed, http_request, API, API, MS(1), 0, .fd = 30, .generation = 1, .method = 1);
+    FEED(&feed, node_async_init, API, API, MS(1) + US(10), 0, .async_id = 500, .type = 5);
+    FEED(&feed, node_callback, API, API, MS(2), MS(1), .async_id = 40);
+    FEED(&feed, stream_io, API, API, MS(2) + US(5), MS(1) + US(10), .fd = 30, .generation = 1, .events = 1);
+    FEED(&feed, http_response, API, API, MS(61), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(&feed, stream_write, API, API, MS(61), 0, .fd = 30, .generation = 1, .bytes = 10);
+    FEED(&feed, node_callback, API, API, MS(62), MS(2), .async_id = 500);
+    feed_finish(&feed);
+    struct text text = {0};
+    vertical_print(&text, feed_kept(&feed, "/connects"), NULL, &prose_plain, 400, 0);
+    if (!strstr(text_get(&text), "libuv    connecting\n"))
+        fail_msg("%s", text_get(&text));
+    text_done(&text);
+    feed_done(&feed);
+}
+
 /* Many waits in one system call are one line of a short list: the longest. */
 static void waits_in_one_call_are_one_line(void **state)
 {
@@ -162,6 +214,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prints_the_tree),
         cmocka_unit_test(leaves_out_the_shortest),
+        cmocka_unit_test(a_thread_without_a_cpu_does_not_run),
+        cmocka_unit_test(operations_say_what_they_are),
         cmocka_unit_test(waits_in_one_call_are_one_line),
         cmocka_unit_test(functions_of_the_span),
         cmocka_unit_test(json_has_the_states),

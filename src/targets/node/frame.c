@@ -52,9 +52,13 @@ static const char *public_name(struct analysis *a, const struct stack_frame *fra
 {
     static const struct {
         const char *part, *name;
-    } NATIVE[] = {{"Builtin_JsonStringify", "JSON.stringify"}, {"JsonStringif", "JSON.stringify"},
-                  {"Builtin_JsonParse", "JSON.parse"},         {"JsonParse", "JSON.parse"},
-                  {"Runtime_DateCurrentTime", "Date.now"},     {"Runtime_StructuredClone", "structuredClone"},
+    } NATIVE[] = {{"Builtin_JsonStringify", "JSON.stringify"},
+                  {"JsonStringif", "JSON.stringify"},
+                  {"Builtin_JsonParse", "JSON.parse"},
+                  {"JsonParse", "JSON.parse"},
+                  {"Runtime_DateCurrentTime", "Date.now"},
+                  {"Runtime_StructuredClone", "structuredClone"},
+                  {"uv__hrtime", "the clock (process.hrtime, performance.now)"},
                   {"Builtin_AtomicsWait", "Atomics.wait"}};
     char name[160];
     enum frame_origin origin = origin_of(frame);
