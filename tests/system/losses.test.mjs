@@ -97,4 +97,8 @@ test('a full disk', { skip: !isRoot && 'needs root, to mount a small tmpfs' }, a
     assert.ok(stderr.includes(trace), 'the folder is named');
     const report = await reportOf(t, trace, [4]);
     assert.ok(report.losses.some((loss) => loss.reason === 'disk-write-failed' && loss.count > 0), JSON.stringify(report.losses));
+    // Most of the events are missing: that is the first thing to say, and not that there is nothing to find.
+    assert.equal(report.findings[0]?.kind, 'events-lost', outline(report));
+    const text = await finish(t, SONDE, ['report', trace]);
+    assert.doesNotMatch(text.stdout, /No findings|Every request/, text.stdout);
 });

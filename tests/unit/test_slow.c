@@ -90,6 +90,37 @@ static void an_opaque_peer_is_named_by_its_address(void **state)
     feed_done(&feed);
 }
 
+/* The service that answers at the address is traced, and so are other calls of it, on a connection whose end
+ * there is not known: it is not called untraced, and there is one finding. */
+static void a_traced_service_is_not_called_untraced(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    feed_connection(&feed, API, 13, 1, 1, 50002, 8080, US(3));
+    begin(&feed, STOCK, 9, "/stock", US(100));
+    end_turn(&feed, STOCK, 9, US(50), US(200));
+    answer(&feed, STOCK, 9, US(300));
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = i ? MS(150) : MS(1);
+        begin(&feed, API, 30, "/a", at);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 13, .generation = 1, .bytes = 60);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        answer(&feed, API, 30, at + took_ns);
+        FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = 13, .generation = 1,
+             .events = 1);
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(report->findings.count, 1);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "stock");
+    assert_string_equal(finding_get_evidence(f, "traced")->text, "yes");
+    assert_non_null(strstr(f->detail, "could not be joined"));
+    assert_null(strstr(f->detail, "not traced"));
+    feed_done(&feed);
+}
+
 /* A traced peer that waits for a timer is named, with its caller as who suffered. */
 static void a_traced_peer_that_waits_is_named(void **state)
 {
@@ -277,6 +308,7 @@ int main(void)
         cmocka_unit_test(quick_operations_are_none),
         cmocka_unit_test(an_opaque_peer_is_named_by_its_address),
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
+        cmocka_unit_test(a_traced_service_is_not_called_untraced),
         cmocka_unit_test(a_busy_loop_accuses_no_peer),
         cmocka_unit_test(a_peer_that_ran_did_not_wait),
         cmocka_unit_test(lost_packets_accuse_no_peer),
