@@ -184,7 +184,9 @@ enum sonde_meaning {
 #define SONDE_FIELDS_stream_io(F, e)                            \
     F(e, u32, generation, count, "which use of the descriptor") \
     F(e, i32, fd, fd, "the stream's descriptor")                \
-    F(e, u32, events, none, "POLLIN 1, POLLOUT 4, ...")
+    F(e, u32, events, none, "POLLIN 1, POLLOUT 4, ...")         \
+    F(e, u32, bytes, bytes,                                     \
+      "what was read and given to JavaScript, of TLS in the clear; 0: nothing, or unknown")
 
 #define SONDE_FIELDS_stream_write(F, e)                                                           \
     F(e, u64, bytes, bytes, "bytes handed over")                                                  \

@@ -51,6 +51,7 @@ struct call {
     uint64_t sent_ns;
     uint64_t work_start_ns, work_end_ns; /* redis: executing */
     uint64_t ready_ns;                   /* when the answer was given by the other side */
+    uint64_t answer_end; /* command: the other end's told_bytes behind its answer; 0 unknown */
     uint64_t written_bytes, argument_bytes, client_id;
     uint32_t write_messages;
     int64_t peer_pid, peer_tid;
@@ -85,6 +86,7 @@ enum { QUEUE_MESSAGES = 16384 };
  * after the write, when the server may already be done. */
 struct executed_command {
     uint64_t number, start_ns, end_ns, ready_ns, client_id, argument_bytes;
+    uint64_t answer_end; /* as a call's */
     int64_t tid;
     const char *name;
 };
@@ -155,7 +157,11 @@ struct connection {
     size_t first_waiting;
     uint64_t unclaimed; /* serial of the newest request whose sender's record has not come yet */
     ARRAY(struct executed_command) early; /* a store's: executed, and the client's call is not known yet */
-    uint8_t tells;    /* a store's: it numbers the commands that it executes as the client does */
+    uint8_t tells; /* a store's: it numbers the commands that it executes as the client does */
+    /* A store's, which tells of each answer before it is written: bytes of those so far. Its client's: what
+     * it has read of them, while in_step; and how many events had been lost when that began. */
+    uint64_t told_bytes, taken_bytes, step_losses;
+    uint8_t in_step;
     uint64_t current; /* the newest request read: what the parser's next callbacks are about */
     uint64_t bytes_written, last_write_ns;
     uint64_t response_needs; /* bytes_written at which the response is complete; UINT64_MAX unknown */
@@ -209,7 +215,7 @@ struct item {
     uint32_t generation, count;
     uint32_t context; /* operations: the number that the probe read, as CONTEXT_NONE */
     union {
-        uint64_t id;   /* async id, request serial, number of the first call; js:measure: its end */
+        uint64_t id; /* async id, request serial, number of the first call, bytes read; js:measure: its end */
         void *pointer; /* uv:done: the operation, owned until the turn is read; port:post: the channel */
     };
     const char *name;

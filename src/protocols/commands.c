@@ -10,7 +10,57 @@
 #include "protocols/protocols.h"
 #include "model/reading.h"
 
-enum { EARLY_MAX = 65536, POLLIN_BIT = 1 };
+enum { EARLY_MAX = 65536, POLLIN_BIT = 1, POLLOUT_BIT = 4 };
+
+/* ---- which answers are whole ---- */
+
+/* Where a server tells how long its answers are and the client how much it reads, both count the bytes of one
+ * direction of their connection. They are in step from its first command on; and when that was lost, from a
+ * read on that had as many bytes as the answers that it ended. */
+
+static uint64_t losses(const struct analysis *a)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(a->losses.count); i++)
+        sum += a->losses.count[i];
+    return sum;
+}
+
+static void get_in_step(const struct analysis *a, struct connection *c, uint64_t taken_bytes)
+{
+    c->taken_bytes = taken_bytes;
+    c->step_losses = losses(a);
+    c->in_step = 1;
+}
+
+/* Whether the bytes that io has read say which answers they end. More than the server has told of contradicts
+ * it. */
+static bool bytes_tell(const struct analysis *a, const struct connection *c, const struct item *io)
+{
+    return c->in_step && io->id && c->mirror && c->taken_bytes + io->id <= c->mirror->told_bytes &&
+           c->step_losses == losses(a);
+}
+
+/* When the part of what io has read was handed to its callback that has the last of so many bytes, the call's
+ * answer: libuv reads in parts of 64 KB for as long as there is as much, TLS makes smaller ones of them. */
+static uint64_t part_ns(const struct thread *thread, const struct item *io, const struct call *call,
+                        uint64_t bytes)
+{
+    enum { PART_BYTES = 65536 };
+    uint64_t parts = 0, size = PART_BYTES, got = 0, at_ns = io->start_ns;
+    foreach_child_of(thread, io, counted) parts += counted->event == SONDE_EVENT_node_callback;
+    if (parts >= 2 * ((io->id + PART_BYTES - 1) / PART_BYTES) && !(io->count & POLLOUT_BIT))
+        size = (io->id + parts - 1) / parts;
+    foreach_child_of(thread, io, part)
+    {
+        if (part->event != SONDE_EVENT_node_callback)
+            continue;
+        at_ns = part->start_ns;
+        if ((got += size) >= bytes && at_ns >= call->work_end_ns)
+            break;
+    }
+    return at_ns;
+}
 
 /* ---- the two ends ---- */
 
@@ -52,6 +102,7 @@ static void joined(struct analysis *a, struct call *call, const struct executed_
     call->work_end_ns = c->end_ns;
     call->client_id = c->client_id;
     call->argument_bytes = c->argument_bytes;
+    call->answer_end = c->answer_end;
     call->peer_pid = pid;
     call->peer_tid = c->tid;
     call->sent_ns = MIN(call->sent_ns, c->start_ns);
@@ -126,6 +177,8 @@ void commands_written(struct analysis *a, struct thread *thread, struct connecti
         return; /* no new one, or a damaged record */
     messages = MIN(messages, (uint64_t)CALLS_MAX);
     const char *named = process_name_of(thread->process, U(e, stream_write_operation));
+    if (!calls_open(c) && !c->calls_gone)
+        get_in_step(a, c, c->mirror ? c->mirror->told_bytes : 0);
     for (uint64_t i = 0; i < messages; i++) {
         struct call call = {.kind = VSPAN_command,
                             .wire = c->protocol->wire,
@@ -198,6 +251,9 @@ size_t command_replies(const struct analysis *a, const struct thread *thread, co
             (call->work_end_ns && call->work_end_ns <= io->end_ns))
             answered = sent;
     }
+    while (answered && bytes_tell(a, c, io) &&
+           c->calls.at[c->first_call + answered - 1].answer_end > c->taken_bytes + io->id)
+        answered--;
     if (server_tells(c))
         return answered;
     size_t going_on = sent > 1 ? count_going_on(a, thread, c, sent, io) : 0;
@@ -223,9 +279,14 @@ struct context command_input(struct analysis *a, struct thread *thread, struct c
         return UNDECIDED;
     if (c->takes_messages)
         return decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    const struct call *first = &c->calls.at[c->first_call];
+    if (!candidates && bytes_tell(a, c, io)) { /* of an answer that is not whole yet */
+        bool begun = calls_open(c) && first->answer_end && first->sent_ns < io->start_ns;
+        return decided(begun ? request_open(a, first->owner) : NULL, begun ? KNOWN_INFERRED : KNOWN_NOT,
+                       VSPAN_NONE);
+    }
     if (!candidates && rest_of(a, c))
         return decided(request_open(a, c->ended.owner), KNOWN_INFERRED, c->ended.span);
-    const struct call *first = &c->calls.at[c->first_call];
     if (candidates == 1 && !first->owner && first->known == KNOWN_AMBIGUOUS)
         return claim_call(a, thread, &c->calls.at[c->first_call], io);
     bool several = false, mixed = false;
@@ -279,8 +340,10 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
 {
     if (!(io->count & POLLIN_BIT))
         return;
+    bool counted = bytes_tell(a, c, io);
+    uint64_t behind = c->ended.answer_end;
     uint64_t newest_ns = newest_part_ns(thread, c, replies, io);
-    struct vspan *rest = replies ? NULL : rest_of(a, c);
+    struct vspan *rest = replies || counted ? NULL : rest_of(a, c);
     if (rest)
         rest->end_ns = MAX(rest->end_ns, newest_ns);
     if (!replies && c->rest_ns != UINT64_MAX)
@@ -295,6 +358,14 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
     bool unnoted = tells && first && (!first->ready_ns || first->ready_ns > io->end_ns);
     for (size_t n = 0; calls_open(c); n++) {
         const struct call *call = &c->calls.at[c->first_call];
+        if (counted && call->answer_end) {
+            if (call->answer_end > c->taken_bytes + io->id)
+                break;
+            alone = false;
+            uint64_t bytes = call->answer_end - MIN(call->answer_end, c->taken_bytes);
+            call_finish_first(a, c, part_ns(thread, io, call, bytes));
+            continue;
+        }
         uint64_t written_ns = unnoted ? call->work_end_ns : call->ready_ns;
         bool before = tells ? n < went_on || (written_ns && written_ns <= io->start_ns) : n < replies;
         if (call->sent_ns >= io->start_ns || (!before && !alone))
@@ -307,4 +378,9 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
     /* Of a server that is not traced, these may have been answered, too, without a request going on. */
     for (size_t i = c->first_call; !tells && i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++)
         perhaps_ended(a, &c->calls.at[i], io->start_ns);
+    c->taken_bytes += io->id;
+    if (!counted)
+        c->in_step = 0;
+    if (!counted && io->id && c->ended.answer_end - behind == io->id)
+        get_in_step(a, c, c->ended.answer_end);
 }

@@ -297,6 +297,32 @@ test("a traced service's commands are joined to what the server did, and are tho
     }
 });
 
+test('large values, several of them under way at once: what the service reads is counted, and each command ends with its answer', async (t) => {
+    const trace = path.join(temporary(t), 'trace'), program = path.join(root, 'tests/system/programs/cached.js');
+    const run = await finish(t, SONDE, ['run', '--quiet', '--no-kernel', '-o', trace, '--', process.execPath, program, 60, 300_000]);
+    assert.equal(run.status, 0, run.describe());
+    const record = JSON.parse(run.stdout.split('\n').find((line) => line.startsWith('{')));
+    const { stdout } = await finish(t, SONDE, ['trace', 'events', '--json', '-n', 'uv:io', '-n', 'uv:write', '-n', 'memcached:command', trace]);
+    const events = stdout.trim().split('\n').map((line) => JSON.parse(line)), place = ({ pid, fields: { fd, generation } }) => `${pid} ${fd} ${generation}`;
+    const stores = new Set(events.filter((e) => e.fields['wire.label'] === 'memcached').map(place));
+    assert.equal(stores.size, 1);
+    const reads = events.filter((e) => e.name === 'uv:io' && stores.has(place(e)));
+    assert.equal(reads.reduce((sum, e) => sum + e.fields.bytes, 0), record.got);
+    // Each command's span ends within the read that has its answer's last byte. Their answers come in their order.
+    const { requests } = JSON.parse((await finish(t, SONDE, ['spans', '--json', '--slowest', '1000', trace])).stdout);
+    const spans = requests.flatMap((r) => r.spans).filter((s) => s.layer === 'memcached').sort((a, b) => a.sequence - b.sequence);
+    assert.equal(spans.length, record.commands);
+    const executed = events.filter((e) => e.name === 'memcached:command');
+    let answered = 0, read = 0, next = 0;
+    for (const { fields: { commands, reply_bytes: bytes } } of executed) {
+        answered += bytes;
+        while (read < answered) read += reads[next++].fields.bytes;
+        const { time_ns: end, fields: { duration } } = reads[next - 1];
+        for (const span of spans.splice(0, commands))
+            if (commands === 1) assert.ok(span.end_ns >= end - duration && span.end_ns <= end, JSON.stringify({ span, from: end - duration, to: end }));
+    }
+});
+
 test('a recording without Memcached says so', async (t) => {
     const folder = temporary(t), trace = path.join(folder, 'trace');
     await finish(t, SONDE, ['run', '--quiet', '--no-kernel', '-o', trace, '--', process.execPath, '-e', '0']);

@@ -24,10 +24,17 @@ static void command_event(struct analysis *a, struct thread *thread, const struc
                                     .end_ns = e->time_ns,
                                     .tid = thread->tid,
                                     .name = name ? name : intern_string(a, "unknown command")};
-    if (!c || !c->mirror)
+    if (!c)
         return;
-    for (uint64_t i = 0; i < MIN(count, (uint64_t)CALLS_MAX) && (first || !i); i++, done.number++)
+    uint64_t told = c->told_bytes, answers = U(e, memcached_command_reply_bytes);
+    c->told_bytes += answers;
+    if (!c->mirror)
+        return;
+    count = MIN(count, (uint64_t)CALLS_MAX);
+    for (uint64_t i = 0; i < count && (first || !i); i++, done.number++) {
+        done.answer_end = told + answers * (i + 1) / count; /* as if they were alike */
         command_executed(a, thread, c, &done);
+    }
     commands_replied(a, c, e->time_ns, UINT64_MAX);
 }
 

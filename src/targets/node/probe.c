@@ -256,20 +256,20 @@ HOT_HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
         return;
     }
     struct descriptor *d = descriptor_use(self, fd, (uintptr_t)handle);
-    uint32_t generation = d ? d->generation : 0;
+    uint32_t generation = d ? d->generation : 0, outer_generation = self->stream_generation;
     int32_t outer_fd = self->stream_fd;
-    uint32_t outer_generation = self->stream_generation;
     self->stream_fd = fd;
     self->stream_generation = generation;
     self->read_parser = 0;
-    uint32_t depth = self->shared.depth;
+    uint32_t depth = self->shared.depth, bytes_before = self->stream_bytes;
     uint64_t start = span_open(self, SONDE_EVENT_stream_io, (uint64_t)fd, 0);
     sonde_orig_uv_io(loop, watcher, events);
     if (!span_close(self, depth))
         return;
     self->stream_fd = outer_fd;
     self->stream_generation = outer_generation;
-    RECORD_OWN(self, stream_io, start, ticks(), .generation = generation, .fd = fd, .events = events);
+    RECORD_OWN(self, stream_io, start, ticks(), .generation = generation, .fd = fd, .events = events,
+               .bytes = self->stream_bytes - bytes_before);
 }
 
 static uint64_t total(const struct buffer *buffers, unsigned count)

@@ -12,6 +12,8 @@ HOOK(void, node_stream_read, void *listener, long count, const struct buffer *bu
 {
     struct probe_thread *self = probe_thread();
     struct descriptor *d = self && count > 0 && self->stream_fd >= 0 ? descriptor_get(self->stream_fd) : NULL;
+    if (d)
+        self->stream_bytes += (uint32_t)count;
     if (!d || (d->protocol != PROTOCOL_WEBSOCKET && !d->queue)) {
         sonde_orig_node_stream_read(listener, count, buffer);
         return;

@@ -52,6 +52,7 @@ struct probe_http2 {
     uint32_t named_number;                                                                              \
     uint32_t named_request;  /* that is what a request to the file system is called */                  \
     uint64_t completed_next; /* the operation whose completion is next in libuv's queue */              \
+    uint32_t stream_bytes;   /* that streams have given to JavaScript */                                \
     struct probe_callback callbacks[PROBE_CALLBACKS];                                                   \
     uint16_t path_length;                                                                               \
     uint64_t path_parser;                                                                               \

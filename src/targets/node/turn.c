@@ -96,6 +96,7 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
         item->fd = (int32_t)I(e, stream_io_fd);
         item->generation = (uint32_t)U(e, stream_io_generation);
         item->count = (uint32_t)U(e, stream_io_events);
+        item->id = U(e, stream_io_bytes);
         break;
     case SONDE_EVENT_v8_gc:
         item->small = (uint8_t)U(e, v8_gc_type);
