@@ -9,7 +9,8 @@
 //   node bench/overhead.mjs build/sonde --profile CELL [--modes ...]    what a request costs more, by function of the probe and by kind
 //       of kernel event, and what of the difference these do not explain
 // Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. The mode `twin` attaches
-// nothing and shows how far medians can be trusted; `async-hooks` and `opentelemetry` are peers (bench/peers.js). What a change of a hook costs is seen better in bench/wrappers.txt.
+// nothing and shows how far medians can be trusted; `async-hooks` and `opentelemetry` are peers (bench/peers.js), and so is `uprobes`: bpftrace counts
+// the calls of the same functions that sonde hooks. What a change of a hook costs is seen better in bench/wrappers.txt.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -45,6 +46,8 @@ const MODES = {
 };
 // Other ways to look into a service of Node, measured the same way (bench/peers.js).
 const PEERS = ['async-hooks', 'opentelemetry'];
+// The kernel's way, for all cells: a trap at the entry of each function that sonde hooks.
+const UPROBES = 'uprobes';
 // The ratios of CPU time that are to be reached.
 const GOALS = { requests: 1.015, 'no-kernel': 1.03, usual: 1.05 };
 
@@ -86,7 +89,45 @@ async function attach(pid, mode, idle = false) {
         const { processes, losses, bytes, events, kernel } = JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
         fs.rmSync(folder, { recursive: true, force: true });
         if (!idle && !processes.some((p) => p.events_written > 0)) throw new Error(`nothing was traced\n${said}`);
-        return { bytes, events, kernel, lost: losses.reduce((sum, loss) => sum + loss.count, 0) };
+        return { bytes, events, kernel, hooks: processes[0]?.hooks, lost: losses.reduce((sum, loss) => sum + loss.count, 0) };
+    };
+}
+
+// The functions that sonde hooks in a process, as { file, symbol }: those that a symbol names, which bpftrace needs.
+const hooksKnown = new Map();
+async function hooksOf(pid) {
+    const exe = fs.readlinkSync(`/proc/${pid}/exe`);
+    if (hooksKnown.has(exe)) return hooksKnown.get(exe);
+    const { hooks } = await (await attach(pid, ['--no-kernel'], true))();
+    const places = new Map(), files = new Set([...fs.readFileSync(`/proc/${pid}/maps`, 'utf8').matchAll(/r-xp .* (\/\S+)$/gm)].map((match) => match[1]));
+    for (const file of files)
+        for (const words of [['-D'], []]) {
+            const symbols = execFileSync('nm', [...words, '--defined-only', file], { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] });
+            for (const [, symbol] of symbols.matchAll(/^\S+ [tTwW] ([^\s@]+)/gm)) if (!places.has(symbol)) places.set(symbol, file);
+        }
+    const known = hooks.filter((symbol) => places.has(symbol)).map((symbol) => ({ file: places.get(symbol), symbol }));
+    if (!known.length) throw new Error(`no symbol names the functions that are hooked in ${exe}`);
+    hooksKnown.set(exe, known);
+    return known;
+}
+
+// Uprobes at the entries of these functions, counted; what is answered removes them and says how often they were entered.
+async function probeEntries(pid) {
+    const hooks = await hooksOf(pid), places = hooks.map(({ file, symbol }) => `uprobe:${file}:${symbol}`).join(',');
+    // The interval comes only once everything is attached.
+    const [program, ...args] = pinned(1, 'bpftrace', '-p', pid, '-e', `${places} { @entered = count(); } interval:ms:200 /!@ready/ { @ready = 1; printf("ready\\n"); }`);
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, BPFTRACE_MAX_PROBES: '4096' } }), ended = untilEnded(child);
+    let said = '';
+    await new Promise((resolve, reject) => {
+        for (const stream of [child.stdout, child.stderr]) stream.on('data', (part) => /^ready$/m.test((said += part)) && resolve());
+        ended.then((status) => reject(new Error(`bpftrace ended with ${status}: ${said.slice(-2000)}`)));
+    });
+    return async () => {
+        child.kill('SIGINT');
+        await ended;
+        const events = Number(/^@entered: (\d+)$/m.exec(said)?.[1] ?? 0);
+        if (!events) throw new Error(`nothing was counted\n${said.slice(-2000)}`);
+        return { events, probes: hooks.length };
     };
 }
 
@@ -188,13 +229,13 @@ async function* pairs(cell, mode, node) {
     const rate = LOAD * saturated().perSecond, measured = options.latency ? () => service.open(rate) : saturated;
     let before = measured();
     for (let i = 0; i < TIMES; i++) {
-        const steal = stolen(), detach = peer ? await service.switchOn() : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service));
+        const steal = stolen(), detach = peer ? await service.switchOn() : mode === UPROBES ? await probeEntries(target.pid) : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service));
         const first = detach ? measured().requests : 0; // it warms up too: names, caches, contexts
         const traced = measured(), told = detach ? await detach() : {};
         if (detach) measured();
         const after = measured(), bare = Object.fromEntries(Object.keys(after).map((key) => [key, (before[key] + after[key]) / 2]));
         const requests = first + traced.requests;
-        yield { traced, bare, steal: stolen() - steal, lost: told.lost, trace_bytes: told.bytes / requests, events: told.events / requests };
+        yield { traced, bare, steal: stolen() - steal, lost: told.lost, trace_bytes: told.bytes / requests, events: told.events / requests, probes: told.probes };
         before = after;
     }
     await service.stop();
@@ -213,8 +254,11 @@ function combinations() {
         return has(client);
     });
     const modes = options.modes?.split(',') ?? ['twin', 'no-kernel', 'usual'];
-    for (const mode of modes) if (!(mode in MODES) && !PEERS.includes(mode)) throw new Error(`there is no mode '${mode}'; there are ${[...Object.keys(MODES), ...PEERS].join(', ')}`);
-    return cells.flatMap((cell) => modes.filter((mode) => CELLS[cell].node || !PEERS.includes(mode)).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])))
+    const others = [...PEERS, UPROBES];
+    for (const mode of modes) if (!(mode in MODES) && !others.includes(mode)) throw new Error(`there is no mode '${mode}'; there are ${[...Object.keys(MODES), ...others].join(', ')}`);
+    const possible = modes.filter((mode) => mode !== UPROBES || (has('bpftrace') && has('nm')));
+    if (possible.length < modes.length) console.log('not measured: uprobes, bpftrace or nm is not installed (tools/install-deps bench)');
+    return cells.flatMap((cell) => possible.filter((mode) => CELLS[cell].node || !PEERS.includes(mode)).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])))
         .map((combination) => ({ ...combination, ...(options.latency && { latency: true }) }));
 }
 
