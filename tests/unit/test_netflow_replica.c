@@ -145,6 +145,38 @@ static void a_replica_with_a_gap(void **state)
     netflow_free(first);
 }
 
+/* The node's record that it replicates the fourth write is lost: its replica has it all the same, and it is
+ * counted. Where no event of the node was lost, it is something else. */
+static void a_write_whose_record_was_lost(void **state)
+{
+    enum { WRITES = 6, WITHOUT = 4 };
+    for (int lost = 0; lost < 2; lost++) {
+        size_t kept = 0;
+        begin(&story);
+        replicates(&story);
+        for (uint64_t i = 0; i < WRITES; i++)
+            set(&story, MS(10 + i), i + 1, (i + 1) * WRITTEN, true);
+        for (size_t i = 0, seen = 0; i < story.count; i++) {
+            bool replicated = story.events[i].host == A && story.events[i].id == SONDE_EVENT_redis_replicated;
+            if (!replicated || ++seen != WITHOUT)
+                story.events[kept++] = story.events[i];
+        }
+        story.count = kept;
+        if (lost)
+            TELL(&story, A, loss, MS(20), 0, .pid = PID_A, .count = 1);
+        struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+        const struct flow_row *row = row_of(n, FLOW_REPLICA);
+        assert_int_equal(n->copies[FLOW_LOST], lost);
+        assert_int_equal(n->copies[FLOW_COMPLETE], WRITES - 1);
+        assert_int_equal(row->count, WRITES - 1);
+        assert_int_equal(row->incomplete, lost);
+        assert_string_equal(row->command, "set");
+        assert_int_equal(row->worst_ns, US(150));
+        netflow_free(n);
+        netflow_free(first);
+    }
+}
+
 static void a_replica_that_was_not_recorded(void **state)
 {
     begin(&story);
@@ -191,6 +223,10 @@ static void what_is_left_of_writes_is_true(void **state)
         for (size_t i = 0; i < story.message_count; i++)
             assert_true(story.messages[i].sent_ns <= story.messages[i].received_ns);
         struct netflow *n = read_story(&story, false, again);
+        uint64_t counted = 0;
+        for (enum flow_reason reason = 0; reason < FLOW_REASONS; reason++)
+            counted += n->copies[reason];
+        assert_true(counted <= WRITES - WRITES / 4); /* every fourth is a WAIT */
         check_counts(n);
         array_foreach (&n->rows, place) {
             const struct flow_row *row = *place, *known = row_of(all, row->path);
@@ -214,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_and_replicas),
         cmocka_unit_test(a_replica_with_a_gap),
+        cmocka_unit_test(a_write_whose_record_was_lost),
         cmocka_unit_test(a_replica_that_was_not_recorded),
         cmocka_unit_test(what_is_left_of_writes_is_true),
     };

@@ -209,6 +209,7 @@ static void command_event(struct netflow *n, struct flow_process *process, const
     process->command_start = start;
     process->command_ended = (int64_t)e->time_ns;
     process->command_number = U(e, redis_command_sequence);
+    process->command_name = name_of(process, U(e, redis_command_name));
     process->command_client = id;
 }
 

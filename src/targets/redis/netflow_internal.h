@@ -80,7 +80,8 @@ struct flow_applied {
     uint32_t bytes;
     uint64_t number;    /* of the command on the connection; 0 unknown */
     uint64_t client_id; /* whose the command was; 0: it has no record */
-    bool lost;          /* not all of it is known */
+    const char *command;
+    bool lost; /* not all of it is known */
     int64_t woke, start, ended;
     int64_t time; /* surely behind it */
 };
@@ -102,6 +103,7 @@ struct flow_copy {
     struct flow_end *end;
     struct flow_process *node; /* the replica, once it has it */
     uint64_t offset;
+    uint64_t bytes;           /* up to offset */
     uint64_t upto;            /* bytes queued for the replica, with it */
     unsigned holders;         /* who frees it */
     uint32_t turn;            /* as flow.turn */
@@ -225,7 +227,8 @@ struct flow_process {
     uint32_t heard_turn;
     int64_t command_start, command_ended;    /* of the newest command */
     uint64_t command_number, command_client; /* command_client: 0: it is known what it has replicated */
-    uint32_t turns;                          /* of its loop that were recorded */
+    const char *command_name;
+    uint32_t turns;  /* of its loop that were recorded */
     uint32_t active; /* after so many of them a packet was read, so that the next one had begun */
     bool lost;       /* events of it; in a pass that knows an earlier one: at any time */
 };
@@ -331,6 +334,8 @@ int flow_replica_heard(struct netflow *netflow, struct flow_client *client, int6
 int flow_replica_turn(struct netflow *netflow, struct flow_process *process, int64_t start);
 int flow_replica_acks(struct netflow *netflow, struct flow_client *client, int64_t start, int64_t bytes);
 
+/* A write to a replica whose record at the node was lost. */
+void flow_copy_lost(struct netflow *netflow, struct flow_process *node, const char *command);
 int flow_match_copies(struct netflow *netflow, struct flow_end *end);
 
 /* When a write, or a WAIT, passed which point on its way to that replica. */

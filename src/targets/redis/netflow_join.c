@@ -238,6 +238,14 @@ static void account_copy(struct netflow *n, const struct flow *flow, const struc
         row->incomplete++;
 }
 
+void flow_copy_lost(struct netflow *n, struct flow_process *node, const char *command)
+{
+    struct flow_row *row = row_get(n, &(struct flow){.command = command, .node = node}, FLOW_REPLICA);
+    n->copies[FLOW_LOST]++;
+    if (row)
+        row->incomplete++;
+}
+
 static bool message_contradicts(const struct netflow *n, const struct flow *flow,
                                 const struct flow_delivery *d)
 {

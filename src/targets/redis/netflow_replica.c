@@ -19,6 +19,7 @@ struct flow_stream {
     QUEUE(struct flow_copy *) written;
     QUEUE(struct flow_copy *) asks;
     uint64_t queued_bytes, written_bytes;
+    uint64_t reached; /* the newest offset whose way is known, or known not to be; 0: none yet */
     QUEUE(struct flow_passed) heard;
     bool syncing; /* the replica has asked for all that there is, and was not written to since */
     /* At the replica */
@@ -142,6 +143,7 @@ static struct flow_copy *copy_new(struct netflow *n, struct flow_process *proces
     stream->queued_bytes += fed->bytes;
     *copy = (struct flow_copy){.end = end,
                                .offset = fed->offset,
+                               .bytes = fed->bytes,
                                .upto = stream->queued_bytes,
                                .turn = process->turns,
                                .holders = 1,
@@ -312,6 +314,7 @@ void flow_replicated_event(struct netflow *n, struct flow_process *process, cons
                                          .time = fed.time,
                                          .number = process->command_number,
                                          .client_id = process->command_client,
+                                         .command = process->command_client ? process->command_name : NULL,
                                          .start = process->command_start,
                                          .ended = process->command_ended,
                                          .woke = FLOW_UNKNOWN};
@@ -444,6 +447,22 @@ static int applied_copy(struct netflow *n, struct flow_end *server, struct flow_
     return r;
 }
 
+/* The replica has executed what has no record at the server, between two messages that have one. Where the
+ * server's records were lost, a write's is counted as such. */
+static void without_record(struct netflow *n, struct flow_end *server, const struct flow_copy *next,
+                           const struct flow_applied *applied)
+{
+    static const char *const NO_WRITES[] = {"ping", "replconf", "select"};
+    uint64_t reached = server->stream->reached;
+    if (!reached || applied->offset <= reached || applied->offset > next->offset - next->bytes ||
+        !flow_end_lost(server) || !applied->command)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(NO_WRITES); i++)
+        if (strcmp(applied->command, NO_WRITES[i]) == 0)
+            return;
+    flow_copy_lost(n, server->process, applied->command);
+}
+
 int flow_match_copies(struct netflow *n, struct flow_end *server)
 {
     struct flow_end *replica = flow_other(server);
@@ -455,11 +474,13 @@ int flow_match_copies(struct netflow *n, struct flow_end *server)
         struct flow_copy *copy = queue_at(&own->written, 0);
         const struct flow_applied applied = queue_at(&theirs->applied, 0);
         if (applied.offset < copy->offset) {
+            without_record(n, server, copy, &applied);
             queue_pop(&theirs->applied);
             theirs->began = true;
             continue;
         }
         queue_pop(&own->written);
+        own->reached = copy->offset;
         bool there = applied.offset - applied.bytes < copy->offset;
         if (there)
             r = applied_copy(n, server, replica, copy, &applied);
