@@ -122,6 +122,13 @@ static bool is_common(uint64_t weight, uint64_t all)
     return weight * 10 >= all * COMMON_TENTHS || (weight >= 2 && all - weight <= 1);
 }
 
+/* A function without a name that is written inside of another one, as for sort() or map(), is a part of it.
+ */
+static bool is_part(const struct stack_frame *inner, const struct stack_frame *outer)
+{
+    return (!inner->function[0] || inner->function[0] == '(') && inner->script == outer->script;
+}
+
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place)
 {
     const struct look *list[LOOKED_AT_MAX];
@@ -132,11 +139,15 @@ bool place_common(struct analysis *a, const struct look *looks, size_t count, st
     if (!n || !(n = most_at(list, n, 0)))
         return false;
     uint64_t all = weight_of(list, n);
-    uint32_t depth = 0;
-    while ((kept = most_at(list, n, depth + 1)) && is_common(weight_of(list, kept), all)) {
-        n = kept;
+    uint32_t depth = 0, place = 0;
+    size_t inner = n; /* of list, those in the function at depth; n: in that at place */
+    while ((kept = most_at(list, inner, depth + 1)) && is_common(weight_of(list, kept), all)) {
+        inner = kept;
         depth++;
+        if (!is_part(&list[0]->stack->frames[depth], &list[0]->stack->frames[depth - 1]))
+            n = inner, place = depth;
     }
+    depth = place;
     struct variant variants[VARIANTS_MAX];
     const struct stack_frame *frame = line_of(list, n, depth);
     size_t called = variants_of(list, n, depth, variants);

@@ -77,16 +77,34 @@ static bool waited(const struct process *process, int64_t tid, uint64_t start_ns
     return cpu_ns == UINT64_MAX || cpu_ns < took_ns / 2 + slack_ns;
 }
 
+/* Of [start, end), for how long the loop was blocked inside of a callback, as by a synchronous call; where
+ * the kernel's events do not tell, for how long it was in one. */
+static uint64_t in_turns_ns(const struct thread *thread, bool exact, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t sum_ns = 0;
+    for (size_t i = thread->long_turn_count, seen = 0; i > 0 && seen < LONG_TURNS; i--, seen++) {
+        const struct long_turn *turn = &thread->long_turns[(i - 1) % LONG_TURNS];
+        uint64_t from_ns = MAX(turn->start_ns, start_ns), to_ns = MIN(turn->end_ns, end_ns);
+        struct activity_times times;
+        if (from_ns < to_ns)
+            sum_ns += !exact                                           ? to_ns - from_ns
+                      : activity_times(thread, from_ns, to_ns, &times) ? times.blocked_ns
+                                                                       : 0;
+    }
+    return sum_ns;
+}
+
 uint64_t loop_busy_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)
 {
     const struct thread *thread = thread_of(process, tid);
     struct activity_times times;
     if (!thread)
         return 0;
-    uint64_t busy_ns =
-        activity_times(thread, start_ns, end_ns, &times)
-            ? times.running_ns + times.runnable_ns
-            : stretch_ran_ns(thread, start_ns, end_ns) + stretch_run_queue_ns(thread, start_ns, end_ns);
+    bool exact = activity_times(thread, start_ns, end_ns, &times);
+    uint64_t turns_ns = in_turns_ns(thread, exact, start_ns, end_ns);
+    uint64_t busy_ns = exact ? times.running_ns + times.runnable_ns + turns_ns
+                             : MAX(turns_ns, stretch_ran_ns(thread, start_ns, end_ns) +
+                                                 stretch_run_queue_ns(thread, start_ns, end_ns));
     return MIN(busy_ns, end_ns - start_ns);
 }
 

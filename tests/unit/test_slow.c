@@ -162,6 +162,33 @@ static void slept(struct feed *feed, int64_t pid, uint64_t start_ns, uint64_t en
          .reason = SONDE_off_reason_blocked, .call = EPOLL_WAIT, .fd = 3);
 }
 
+/* A callback that is known to be of no request is in a synchronous call: the request that it keeps waits for
+ * the loop, not for something that was not seen. */
+static void a_loop_that_is_blocked_is_busy(void **state)
+{
+    for (int blocked = 0; blocked < 2; blocked++) {
+        struct feed feed;
+        start(&feed);
+        for (unsigned i = 0; i < 4; i++) {
+            uint64_t at = MS(1000 * (i + 1));
+            begin(&feed, API, 30, "/a", at);
+            end_turn(&feed, API, 30, at - US(50), at + US(100));
+            FEED(&feed, sched_switch, 1, 1, at + MS(152), MS(150), .pid = API, .tid = API,
+                 .reason = SONDE_off_reason_blocked, .call = EPOLL_WAIT, .fd = 22);
+            if (blocked) {
+                FEED(&feed, node_callback, API, API, at + MS(153), MS(152), .async_id = 77);
+                FEED(&feed, uv_phase, API, API, at + MS(153), MS(152), .phase = 0);
+            }
+            answer(&feed, API, 30, at + MS(154));
+            FEED(&feed, node_callback, API, API, at + MS(154) + US(50), US(90), .async_id = 78);
+            FEED(&feed, uv_phase, API, API, at + MS(154) + US(60), US(110), .phase = 0);
+        }
+        const struct report *report = feed_finish(&feed);
+        assert_int_equal(find(report, FINDING_unexplained_wait) != NULL, !blocked);
+        feed_done(&feed);
+    }
+}
+
 /* A loop that sleeps takes what has come: the peer had not answered until then, and after that nothing is
  * known of it. */
 static void a_busy_loop_accuses_no_peer(void **state)
@@ -309,6 +336,7 @@ int main(void)
         cmocka_unit_test(an_opaque_peer_is_named_by_its_address),
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
         cmocka_unit_test(a_traced_service_is_not_called_untraced),
+        cmocka_unit_test(a_loop_that_is_blocked_is_busy),
         cmocka_unit_test(a_busy_loop_accuses_no_peer),
         cmocka_unit_test(a_peer_that_ran_did_not_wait),
         cmocka_unit_test(lost_packets_accuse_no_peer),

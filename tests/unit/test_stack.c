@@ -96,6 +96,29 @@ static void the_place_is_what_looks_have_in_common(void **state)
     feed_done(&feed);
 }
 
+/* What a function hands to sort() has no name and is a part of it; what that calls by name is not. */
+static void functions_without_a_name_are_part_of_the_one_around(void **state)
+{
+    static const char *const PART[] = {ROUTER ";sortAll (/app/x.js:6:1);sort;(anonymous) (/app/x.js:6:30)",
+                                       ROUTER ";sortAll (/app/x.js:6:1);sort;(anonymous) (/app/x.js:6:30)",
+                                       ROUTER ";sortAll (/app/x.js:6:1);sort;(anonymous) (/app/x.js:6:40)",
+                                       ROUTER ";sortAll (/app/x.js:5:1)"};
+    static const char *const NAMED[] = {
+        ROUTER ";list (/app/x.js:1:1);(anonymous) (/app/x.js:2:1);heavy (/app/y.js:9:1)",
+        ROUTER ";list (/app/x.js:1:1);(anonymous) (/app/x.js:2:1);heavy (/app/y.js:9:1)",
+        ROUTER ";list (/app/x.js:1:1);(anonymous) (/app/x.js:2:1);heavy (/app/y.js:9:1)"};
+    struct feed feed;
+    const struct finding *f = stall(&feed, PART, ARRAY_SIZE(PART));
+    assert_string_equal(f->where.function, "sortAll");
+    assert_int_equal(f->where.line, 6);
+    assert_int_equal(finding_get_evidence(f, "samples_agree_count")->count, 8);
+    feed_done(&feed);
+    f = stall(&feed, NAMED, ARRAY_SIZE(NAMED));
+    assert_string_equal(f->where.function, "heavy");
+    assert_int_equal(f->where.line, 9);
+    feed_done(&feed);
+}
+
 /* Where there is nothing but packages, theirs are the frames. */
 static void packages_without_an_application(void **state)
 {
@@ -113,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_called_has_its_public_name),
         cmocka_unit_test(the_place_is_what_looks_have_in_common),
+        cmocka_unit_test(functions_without_a_name_are_part_of_the_one_around),
         cmocka_unit_test(packages_without_an_application),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
