@@ -218,6 +218,8 @@ static size_t all_busy(const struct process *process, const struct thread *loop,
         const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
         if (c->peer_name != peer || !c->lane || c->opened_ns >= to_ns)
             continue;
+        if (c->overlaps) /* it serves several at once */
+            return 0;
         double share = busy_share(c, loop, from_ns, to_ns);
         if (share >= BUSY_SHARE && count < LANES_MAX)
             ret_list[count++] = c;

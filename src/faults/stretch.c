@@ -285,6 +285,21 @@ uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, ui
     return end_ns > ready_ns ? end_ns - ready_ns : 0;
 }
 
+/* What it waits for is to be done by its own process, as by a server that it hosts. */
+static bool waits_for_itself(const struct process *process, const struct request *request)
+{
+    bool found = false;
+    array_foreach (&request->spans, span) {
+        bool call = span->kind == VSPAN_other || span->kind == VSPAN_command;
+        if (!call || span->end_ns || !span->peer)
+            continue;
+        if (!peer_is_itself(process, span->peer))
+            return false;
+        found = true;
+    }
+    return found;
+}
+
 /* Who waits while the thread is in it. */
 static void add_victims(struct analysis *a, const struct thread *thread, struct stretch *s, uint64_t culprit)
 {
@@ -299,6 +314,8 @@ static void add_victims(struct analysis *a, const struct thread *thread, struct 
         if (over || request->start_ns >= s->start_ns)
             continue;
         uint64_t delay_ns = request_held_up_ns(request, s->start_ns, s->end_ns);
+        if (!delay_ns && waits_for_itself(thread->process, request))
+            delay_ns = s->end_ns - s->start_ns;
         if (delay_ns)
             stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
     }

@@ -98,9 +98,10 @@ static void add_stall_evidence(struct finding *f, const struct fault *fault)
 static const char *say_circumstances(struct finding *f, const struct fault *fault)
 {
     struct duration queue;
-    const char *during = fault->route      ? finding_say(f, " while it served %s", fault->route)
-                         : fault->callback ? finding_say(f, " in a callback (%s)", fault->callback)
-                                           : "";
+    const char *during = fault->route ? finding_say(f, " while it served %s", fault->route)
+                         : fault->callback && strcmp(fault->callback, "callback") != 0
+                             ? finding_say(f, " in a callback (%s)", fault->callback)
+                             : "";
     const char *phase = fault->phase_differs || fault->phase == PHASE_UNKNOWN
                             ? ""
                             : finding_say(f, " in its %s phase", phase_name(fault));

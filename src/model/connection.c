@@ -140,6 +140,16 @@ const struct process *process_serving(const struct analysis *a, const char *addr
     return known ? (const struct process *)(uintptr_t)*known : NULL;
 }
 
+bool peer_is_itself(const struct process *process, const char *peer)
+{
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        if (peer && c->peer_name == peer && c->mirror && c->mirror->process == process)
+            return true;
+    }
+    return false;
+}
+
 static void connection_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
     struct process *process = thread->process;

@@ -170,6 +170,7 @@ struct connection {
     size_t answering;       /* calls that the turn which is read now brings the answers of */
     uint8_t pipelined;      /* calls of two requests waited on it at a time */
     uint8_t takes_messages; /* its commands ask for them: they are no request's */
+    uint8_t overlaps;       /* an exchange: several requests sent something before the first was answered */
     uint64_t rest_ns; /* when more of a reply was written than its client had taken at once; 0: not since the
                          client read that, UINT64_MAX: the server does not say */
     ARRAY(uint64_t) deliveries; /* messages.c: messages that were taken on it and not dealt with */
@@ -512,6 +513,8 @@ struct connection *connection_get(const struct process *process, int32_t fd, uin
 void connection_serves(struct analysis *a, const struct connection *connection);
 /* The traced process that answers at an address ("127.0.0.1:80", interned); NULL: none. */
 const struct process *process_serving(const struct analysis *a, const char *address);
+/* Whether both ends of a connection to that address (interned) are the process's own. */
+bool peer_is_itself(const struct process *process, const char *peer);
 struct connection *connection_need(struct analysis *a, struct process *process, int32_t fd,
                                    uint32_t generation, uint64_t now_ns);
 void connection_close(struct analysis *a, struct connection *connection);

@@ -180,6 +180,33 @@ static void is_handed_on_when_the_loop_has_a_cpu(void **state)
     }
 }
 
+/* A protocol that is not known, of which requests send theirs at any time: the second one had sent when it is
+ * answered behind the third one's, and waited for no connection. */
+static void a_connection_that_serves_several_at_once_is_no_pool(void **state)
+{
+    enum { THIRD = 32, CONTEXT_THIRD = 7 };
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 1; i < 6; i++) {
+        uint64_t at = MS(1000 * i);
+        uint32_t round = (uint32_t)i * 10;
+        begin_in(&feed, FIRST, CONTEXT_FIRST + round, "/a", at);
+        ask(&feed, CONTEXT_FIRST + round, at + US(50));
+        end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+        begin_in(&feed, SECOND, CONTEXT_SECOND + round, "/b", at + MS(20));
+        ask(&feed, CONTEXT_SECOND + round, at + MS(20) + US(50));
+        end_turn(&feed, API, SECOND, at + MS(20) - US(50), at + MS(20) + US(100));
+        database_answers(&feed, FIRST, 0, at + MS(100));
+        begin_in(&feed, THIRD, CONTEXT_THIRD + round, "/c", at + MS(102));
+        ask(&feed, CONTEXT_THIRD + round, at + MS(102) + US(50));
+        end_turn(&feed, API, THIRD, at + MS(102) - US(50), at + MS(102) + US(100));
+        database_answers(&feed, SECOND, 0, at + MS(200));
+        database_answers(&feed, THIRD, 0, at + MS(300));
+    }
+    assert_null(find(feed_finish(&feed), FINDING_connection_pool_starved));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +214,7 @@ int main(void)
         cmocka_unit_test(handed_on_in_the_wrong_context),
         cmocka_unit_test(waits_of_a_starved_loop_are_the_machines),
         cmocka_unit_test(is_handed_on_when_the_loop_has_a_cpu),
+        cmocka_unit_test(a_connection_that_serves_several_at_once_is_no_pool),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,6 +143,44 @@ static void victims_lose_what_they_could_have_used(void **state)
     feed_done(&feed);
 }
 
+/* The server that the requests ask is in the same process: while its loop is blocked they wait for that, and
+ * not for a peer that answers late. */
+static void a_process_that_asks_itself(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    feed_connection(&feed, API, 60, 1, 9, 50002, 1883, US(2));
+    feed_connection(&feed, API, 61, 1, 10, 1883, 50002, US(3));
+    for (uint64_t i = 1; i <= 3; i++) {
+        uint64_t at = MS(1000 * i);
+        int32_t fd = 40;
+        FEED_TEXT(&feed, "/order");
+        FEED(&feed, http_request, API, API, at, 0, .fd = fd, .generation = 1, .method = 1);
+        FEED(&feed, stream_write, API, API, at + US(1), 0, .fd = 60, .generation = 1, .bytes = 9);
+        FEED(&feed, node_callback, API, API, at + US(2), US(3), .async_id = 77);
+        FEED(&feed, stream_io, API, API, at + US(3), US(5), .fd = fd, .generation = 1, .events = 1);
+        FEED(&feed, node_callback, API, API, at + MS(201), MS(200), .async_id = 5);
+        FEED(&feed, stream_io, API, API, at + MS(201) + US(1), MS(200) + US(2), .fd = 61, .generation = 1,
+             .events = 1);
+        FEED(&feed, uv_phase, API, API, at + MS(201) + US(2), MS(200) + US(4), .phase = 4);
+        FEED(&feed, http_response, API, API, at + MS(203), 0, .fd = fd, .generation = 1, .status = 200,
+             .header_bytes = 10);
+        FEED(&feed, stream_write, API, API, at + MS(203), 0, .fd = fd, .generation = 1, .bytes = 10);
+        FEED(&feed, node_callback, API, API, at + MS(204), MS(2), .async_id = 6);
+        FEED(&feed, stream_io, API, API, at + MS(204) + US(1), MS(2) + US(2), .fd = 60, .generation = 1,
+             .events = 1);
+        FEED(&feed, uv_phase, API, API, at + MS(204) + US(2), MS(2) + US(4), .phase = 4);
+    }
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_int_equal(f->affected_count, 3);
+    assert_null(feed_finding(&feed, FINDING_slow_peer));
+    feed_done(&feed);
+}
+
 /* The sampler's looks belong to the stretch in which their callback began. */
 static void looks_belong_to_their_callback(void **state)
 {
@@ -215,6 +253,7 @@ int main(void)
         cmocka_unit_test(long_waits_reach_back),
         cmocka_unit_test(many_samples_are_no_trouble),
         cmocka_unit_test(victims_lose_what_they_could_have_used),
+        cmocka_unit_test(a_process_that_asks_itself),
         cmocka_unit_test(looks_belong_to_their_callback),
         cmocka_unit_test(samples_that_come_late_belong_to_their_callback),
     };

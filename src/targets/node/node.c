@@ -344,9 +344,12 @@ static void settle_http(struct turn *t, struct call *call, const struct context 
 static void read_calls(struct turn *t, const struct item *item, const struct context *c)
 {
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
-    if (exchange_joins(connection, item->id))
-        return;
     const struct context whose = turn_told(t, item, c);
+    if (exchange_joins(connection, item->id)) {
+        uint64_t first = connection->calls.at[connection->first_call].owner;
+        connection->overlaps |= whose.owner && first && first != whose.owner->serial;
+        return;
+    }
     if (whose.owner)
         whose.owner->last_active_ns = item->start_ns;
     for (uint32_t i = 0; connection && i < item->count; i++) {
