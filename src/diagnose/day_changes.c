@@ -12,7 +12,6 @@
 #include "base/macro.h"
 #include "diagnose/diagnosis.h"
 
-#define FALSE_ALARMS  0.003 /* an hour, over all that is looked at: one in two weeks */
 #define HOUR_NS       (3600 * NS_PER_S)
 #define FOLLOWS_SHARE 0.5 /* of the growth, that lies at a service that is called */
 
@@ -26,13 +25,6 @@ static uint32_t service_of(const struct book *book, const struct day_change *cha
 static double error_share(const struct day_hour *hour)
 {
     return hour->requests ? (double)hour->errors / hour->requests : 0;
-}
-
-/* Whether it is so much that somebody should know. */
-static bool matters(const struct day_change *c)
-{
-    double before = fmax(error_share(&c->yesterday), error_share(&c->last_week)), now = error_share(&c->now);
-    return c->measure == DAY_ERRORS ? now - before >= 0.01 && now >= 2 * before : c->ratio >= JUDGE_TOLERANCE;
 }
 
 /* A slower version is a finding of its own. */
@@ -92,19 +84,20 @@ int day_changes_judge(const struct book *book, const struct judge_settings *sett
                       struct judgement *judgement)
 {
     changes all = {0}, clear = {0};
-    int r = 0;
+    struct day_fleet fleet;
+    int r = days_learn(&book->days, &fleet);
     for (uint32_t b = 0; r == 0 && b < book->days.lines.count; b++)
         for (int m = 0; r == 0 && m < DAY_MEASURES; m++) {
             struct day_change change;
             uint32_t service = book->paths.at[book->buckets.at[b].type].service;
             if ((settings->service && strcmp(names_get(book->names, service), settings->service) != 0) ||
-                !days_compare(&book->days.lines.at[b], (enum day_measure)m, &change))
+                !days_compare(&book->days.lines.at[b], (enum day_measure)m, &fleet, &change))
                 continue;
             change.bucket = b;
             r = array_add(&all, change);
         }
     array_foreach (&all, change)
-        if (r == 0 && change->p * (double)all.count <= FALSE_ALARMS && matters(change))
+        if (r == 0 && change->p * (double)all.count <= DAY_FALSE_ALARMS && days_matter(change))
             r = array_add(&clear, *change);
     array_foreach (&clear, change)
         if (r == 0 && !has_slower_version(judgement, service_of(book, change)) &&
@@ -150,10 +143,23 @@ static const char *hour_words(const struct day_hour *hour, char to[40])
     return to;
 }
 
+/* Since when, where it is more than the newest hour. */
+static const char *since_words(const struct day_change *c, char to[96])
+{
+    struct day_hour first = {.hour = c->now.hour + 1 - (uint32_t)c->hours};
+    char hour[40];
+    *to = '\0';
+    if (c->hours > 1 && c->measure == DAY_ERRORS)
+        snprintf(to, 96, "So it is since %s. ", hour_words(&first, hour));
+    else if (c->hours > 1)
+        snprintf(to, 96, "Since %s it is %.2f times the usual time. ", hour_words(&first, hour), c->ratio);
+    return to;
+}
+
 static void say(const struct book *book, const struct day_change *c, const char *bucket, struct finding *f)
 {
     static const char *const what[] = {"takes", "takes, in the 95th percentile,", "fails in"};
-    char now[32], yesterday[32], week[32] = "", hour[40];
+    char now[32], yesterday[32], week[32] = "", hour[40], since[96];
     uint32_t version = version_since(book, c);
     if (c->last_week.requests)
         value_words(&c->last_week, c->measure, week);
@@ -164,10 +170,11 @@ static void say(const struct book *book, const struct day_change *c, const char 
                     *week ? " a week ago" : "");
     f->detail = finding_say(
         f,
-        "In the hour from %s on, %u requests, against %u yesterday%s. How much that hour differs from day "
+        "In the hour from %s on, %u requests, against %u yesterday%s. %sHow much an hour differs from day "
         "to day is taken from the days before (p = %.2g). %s%s%s",
         hour_words(&c->now, hour), c->now.requests, c->yesterday.requests,
-        c->last_week.requests ? finding_say(f, " and %u a week ago", c->last_week.requests) : "", c->p,
+        c->last_week.requests ? finding_say(f, " and %u a week ago", c->last_week.requests) : "",
+        since_words(c, since), c->p,
         version == NAMES_NONE ? "No version came since then"
                               : "What version came since then was not found to be slower: ",
         version == NAMES_NONE ? "" : names_get(book->names, version), ".");
@@ -200,6 +207,7 @@ int diagnosis_add_day_change(const struct book *book, const struct day_change *c
     if (version != NAMES_NONE)
         r |= finding_add_text(f, "version", names_get(book->names, version));
     r |= finding_add_real(f, "ratio", c->ratio);
+    r |= finding_add_count(f, "hours_count", c->hours);
     r |= finding_add_count(f, "level_ns", (uint64_t)exp(c->now.level[m]));
     r |= finding_add_count(f, "yesterday_ns", (uint64_t)exp(c->yesterday.level[m]));
     r |= finding_add_real(f, "error_share", error_share(&c->now));

@@ -15,10 +15,16 @@
 #define ODD_MAX  20               /* then it was no odd clock */
 #define LATE_MAX 2000
 
-enum { DAY = 24, WEEK = 168, DAYS_MAX = 7, PAIRS_MIN = 12, FREEDOM_OF_A_DAY = 4 };
+enum { DAY = 24, WEEK = 168 };
 
-/* Levels of the same hour differ by this from day to day at least: log latency, log odds. */
-static const double SPREAD_MIN[DAY_MEASURES] = {0.05, 0.08, 0.3};
+/* Days differ by this at least, and hours of a day: standard deviations of levels. */
+static const double SPREAD_MIN[DAY_MEASURES] = {0.03, 0.05, 0.02};
+
+/* What is worth an alarm: so much slower (while it is one hour, so much), of which this part (of the
+ * logarithm) is left against yesterday and against a week ago, too; so many more errors, and so many times as
+ * many. */
+static const double RATIO_LEAST = 1.15, RATIO_OF_AN_HOUR = 1.6, REST_SHARE = 1.0 / 3, ERRORS_MORE = 0.01,
+                    ERRORS_TIMES = 2;
 
 /* ---- keeping ---- */
 
@@ -33,14 +39,15 @@ static double high_error(const struct sketch *s)
 static struct day_hour sum_up(const struct open_hour *open)
 {
     const struct sketch *s = &open->latency;
-    double mean, variance, n = (double)s->count, failed = open->errors + 0.5, passed = n - open->errors + 0.5;
+    double mean, variance, n = (double)s->count;
     sketch_log_moments(s, &mean, &variance);
     return (struct day_hour){
         .hour = open->hour,
         .requests = (uint32_t)MIN(s->count, (uint64_t)UINT32_MAX),
         .errors = open->errors,
-        .level = {(float)mean, (float)log(fmax(sketch_quantile(s, 0.95), 1)), (float)log(failed / passed)},
-        .error = {(float)sqrt(variance / n), (float)high_error(s), (float)sqrt(1 / failed + 1 / passed)}};
+        .level = {(float)mean, (float)log(fmax(sketch_quantile(s, 0.95), 1)),
+                  (float)(2 * asin(sqrt((open->errors + 0.375) / (n + 0.75))))},
+        .error = {(float)sqrt(variance / n), (float)high_error(s), (float)(1 / sqrt(n))}};
 }
 
 /* The oldest open hour is summed up, and the others make room. */
@@ -133,74 +140,147 @@ static bool newest_whole(const struct day_line *line, struct day_hour *ret_hour)
            find(line, before->hour, ret_hour);
 }
 
-/* The same hour of the days before: how many there are. */
-static size_t find_days(const struct day_line *line, uint32_t hour, struct day_hour days[DAYS_MAX])
+static void put_level(const struct day_hour *hour, uint32_t now, enum day_measure measure,
+                      struct day_levels *levels)
 {
-    size_t n = 0;
-    for (uint32_t day = 1; day <= DAYS_MAX; day++)
-        n += find(line, hour - day * DAY, &days[n]);
-    return n;
+    uint32_t ago = now - hour->hour;
+    if (hour->hour > now || ago >= DAY_LEVELS || hour->requests < DAYS_REQUESTS)
+        return;
+    levels->known[ago] = true;
+    levels->level[ago] = hour->level[measure];
+    levels->error[ago] = hour->error[measure];
 }
 
-static double median_but(const struct day_hour *days, size_t count, size_t but, enum day_measure measure)
+/* By how many hours before one they were. */
+static void find_levels(const struct day_line *line, uint32_t now, enum day_measure measure,
+                        struct day_levels *levels)
 {
-    double levels[DAYS_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        if (i != but)
-            levels[n++] = days[i].level[measure];
-    return stats_median(levels, n);
-}
-
-/* How far an hour is from the same hour of other days by itself, beyond what so few requests make: robustly,
- * over the hours of the days before, each against the others. What happens today is left out. */
-static bool find_spread(const struct day_line *line, uint32_t now, enum day_measure measure,
-                        double *ret_spread, double *ret_freedom)
-{
-    double away[DAYS_MAX * DAY], chance[DAYS_MAX * DAY];
-    size_t n = 0, most = 0;
-    for (uint32_t hour = now + 1 - DAY; hour <= now; hour++) {
-        struct day_hour days[DAYS_MAX];
-        size_t count = find_days(line, hour, days);
-        for (size_t i = 0; count >= 2 && i < count; i++) {
-            away[n] = fabs(days[i].level[measure] - median_but(days, count, i, measure));
-            chance[n++] = days[i].error[measure];
+    memset(levels->known, 0, sizeof(levels->known));
+    array_foreach (&line->hours, hour)
+        put_level(hour, now, measure, levels);
+    for (int i = 0; i < DAYS_OPEN; i++)
+        if (line->open[i].hour && line->open[i].latency.count >= DAYS_REQUESTS) {
+            struct day_hour hour = sum_up(&line->open[i]);
+            put_level(&hour, now, measure, levels);
         }
-        most = MAX(most, count);
-    }
-    if (n < PAIRS_MIN)
-        return false;
-    double all = 1.4826 * stats_median(away, n), few = stats_median(chance, n);
-    *ret_spread = fmax(sqrt(fmax(all * all - few * few, 0)), SPREAD_MIN[measure]);
-    *ret_freedom = FREEDOM_OF_A_DAY * (double)(most - 1); /* hours of a day are much alike */
-    return true;
 }
 
-bool days_compare(const struct day_line *line, enum day_measure measure, struct day_change *ret_change)
+static struct day_prior nothing_of(enum day_measure measure)
+{
+    double least = SPREAD_MIN[measure] * SPREAD_MIN[measure];
+    return (struct day_prior){.day_least = least, .hour_least = least};
+}
+
+int days_learn(const struct days *days, struct day_fleet *ret_fleet)
+{
+    ARRAY(struct day_scatter) scatters = {0};
+    struct day_fleet fleet;
+    int r = 0;
+    for (int m = 0; r == 0 && m < DAY_MEASURES; m++) {
+        array_clear(&scatters);
+        array_foreach (&days->lines, line) {
+            struct day_levels levels;
+            struct day_scatter scatter;
+            struct day_hour now;
+            if (r < 0 || !newest_whole(line, &now))
+                continue;
+            find_levels(line, now.hour, (enum day_measure)m, &levels);
+            if (day_scatter_learn(&levels, now.hour % DAY, &scatter))
+                r = array_add(&scatters, scatter);
+        }
+        fleet.of[m] = nothing_of((enum day_measure)m);
+        day_prior_learn(scatters.at, scatters.count, &fleet.of[m]);
+    }
+    array_done(&scatters);
+    if (r == 0)
+        *ret_fleet = fleet;
+    return r;
+}
+
+/* The mean of these hours above those as many hours before; false where none are known. */
+static bool grown_since(const struct day_levels *levels, size_t hours, size_t before, double *ret_growth)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < hours && i + before < DAY_LEVELS; i++)
+        if (levels->known[i] && levels->known[i + before]) {
+            sum += levels->level[i] - levels->level[i + before];
+            n++;
+        }
+    if (n)
+        *ret_growth = sum / (double)n;
+    return n > 0;
+}
+
+static struct day_sum sum_of(const struct day_line *line, uint32_t last, size_t hours)
+{
+    struct day_sum sum = {0};
+    struct day_hour hour;
+    for (uint32_t i = 0; i < hours; i++)
+        if (find(line, last - i, &hour)) {
+            sum.requests += hour.requests;
+            sum.errors += hour.errors;
+        }
+    return sum;
+}
+
+static double share(struct day_sum sum)
+{
+    return ((double)sum.errors + 0.5) / ((double)sum.requests + 1);
+}
+
+static double ratio_of(const struct day_change *c, const struct day_levels *levels, size_t before,
+                       struct day_sum sum)
+{
+    double growth;
+    if (!grown_since(levels, c->hours, before, &growth))
+        return 0;
+    return c->measure == DAY_ERRORS ? share(c->since) / share(sum) : exp(growth);
+}
+
+bool days_compare(const struct day_line *line, enum day_measure measure, const struct day_fleet *fleet,
+                  struct day_change *ret_change)
 {
     struct day_change change = {.measure = measure};
-    double spread, freedom, errors[DAYS_MAX];
+    struct day_prior prior = fleet ? fleet->of[measure] : nothing_of(measure);
+    struct day_levels levels;
+    struct day_step step;
     if (!newest_whole(line, &change.now))
         return false;
     uint32_t hour = change.now.hour;
-    if (!find(line, hour - DAY, &change.yesterday) || !find_spread(line, hour, measure, &spread, &freedom))
+    if (!find(line, hour - DAY, &change.yesterday))
+        return false;
+    find_levels(line, hour, measure, &levels);
+    if (!day_step_find(&levels, &prior, hour % DAY, &step))
         return false;
     find(line, hour - WEEK, &change.last_week);
-    struct day_hour others[DAYS_MAX];
-    change.days = find_days(line, hour, others);
-    for (size_t i = 0; i < change.days; i++)
-        errors[i] = others[i].error[measure];
-    double now = change.now.level[measure], usual = median_but(others, change.days, DAYS_MAX, measure);
-    double most = fmax(usual, change.yesterday.level[measure]);
-    if (change.last_week.requests)
-        most = fmax(most, change.last_week.level[measure]);
-    /* A median of so many has 1.25 times the error of their mean. */
-    double error = 1.25 * stats_median(errors, change.days) / sqrt((double)change.days);
-    change.ratio = exp(now - most);
-    change.p =
-        stats_student_above((now - usual) / hypot(hypot(error, change.now.error[measure]), spread), freedom);
+    for (size_t i = DAY; i < DAY_LEVELS; i += DAY)
+        change.days += levels.known[i];
+    change.hours = step.hours;
+    change.since = sum_of(line, hour, step.hours);
+    change.since_yesterday = sum_of(line, hour - DAY, step.hours);
+    change.since_last_week = sum_of(line, hour - WEEK, step.hours);
+    change.yesterday_ratio = ratio_of(&change, &levels, DAY, change.since_yesterday);
+    change.last_week_ratio = ratio_of(&change, &levels, WEEK, change.since_last_week);
+    change.ratio = measure == DAY_ERRORS ? change.yesterday_ratio : exp(step.growth);
+    change.p = step.p;
     *ret_change = change;
     return true;
+}
+
+bool days_matter(const struct day_change *c)
+{
+    if (c->measure == DAY_ERRORS) {
+        double now = (double)c->since.errors / (double)c->since.requests, before = 0;
+        if (c->since_yesterday.requests)
+            before = (double)c->since_yesterday.errors / (double)c->since_yesterday.requests;
+        if (c->since_last_week.requests)
+            before = fmax(before, (double)c->since_last_week.errors / (double)c->since_last_week.requests);
+        return now - before >= ERRORS_MORE && now >= ERRORS_TIMES * before;
+    }
+    double rest = pow(c->ratio, REST_SHARE);
+    return c->ratio >= (c->hours == 1 ? RATIO_OF_AN_HOUR : RATIO_LEAST) && c->yesterday_ratio >= rest &&
+           (c->last_week_ratio == 0 || c->last_week_ratio >= rest);
 }
 
 void days_done(struct days *days)

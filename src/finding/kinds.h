@@ -393,7 +393,8 @@
          EVIDENCE("bucket", "its operation and the values of the bucketing attributes")                      \
          EVIDENCE("measure", "middle (geometric mean), p95 or errors")                                       \
          EVIDENCE("version", "a version that came since yesterday, and was not found to be slower")          \
-         EVIDENCE("ratio", "now / the largest of yesterday, a week ago and the usual day (odds of errors)")  \
+         EVIDENCE("ratio", "the hours that are slower / the same hours of a usual day (errors: of yesterday)")\
+         EVIDENCE("hours_count", "how many hours in succession that are; 1: the newest alone")               \
          EVIDENCE("level_ns", "latency in the newest whole hour: p95 where that is the measure")             \
          EVIDENCE("yesterday_ns", "and in the same hour of yesterday")                                       \
          EVIDENCE("last_week_ns", "and of the same day a week ago, where that is known")                     \

@@ -48,7 +48,8 @@ test('a service that is slower than yesterday and a week ago is an alert; its ca
     assert.deepEqual(report.findings.map((f) => [f.kind, f.evidence.service]), [['slower-than-before', 'cart']]);
     const [finding] = report.findings, { evidence } = finding;
     assert.notEqual(evidence.measure, 'errors');
-    assert.equal(evidence.days_count, 7);
+    assert.equal(evidence.days_count, 8);
+    assert.equal(evidence.hours_count, 1);
     assert.ok(evidence.ratio > 1.5 && evidence.ratio < 2.2, `${evidence.ratio}`);
     assert.ok(evidence.level_ns > 1.6 * evidence.yesterday_ns && evidence.level_ns > 1.6 * evidence.last_week_ns, JSON.stringify(evidence));
     assert.equal(evidence.requests_count, REQUESTS);
