@@ -3,8 +3,9 @@
  *
  *   event-price SCENE COUNT
  *
- * alloc: malloc() and free() of 64 bytes. lock: two threads that take a mutex by turns, and wait for it.
- * wait: two threads that wait for each other over pipes. */
+ * call: a function that does nothing. enter: a system call that does nothing. alloc: malloc() and free() of
+ * 64 bytes. lock: two threads that take a mutex by turns, and wait for it. wait: two threads that wait for
+ * each other over pipes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +35,26 @@ static void *alloc(void *unused)
         last = malloc(64);
         free(last);
     }
+    return unused;
+}
+
+__attribute__((noinline)) void called(void);
+void called(void)
+{
+    __asm__ volatile("");
+}
+
+static void *call(void *unused)
+{
+    for (long i = 0; i < count; i++)
+        called();
+    return unused;
+}
+
+static void *enter(void *unused)
+{
+    for (long i = 0; i < count; i++)
+        syscall(SYS_getppid);
     return unused;
 }
 
@@ -78,7 +100,11 @@ int main(int argc, char **argv)
     void *(*second)(void *) = strcmp(argv[1], "lock") == 0   ? take
                               : strcmp(argv[1], "wait") == 0 ? answer
                                                              : NULL;
-    void *(*first)(void *) = strcmp(argv[1], "lock") == 0 ? take : strcmp(argv[1], "wait") == 0 ? ask : alloc;
+    void *(*first)(void *) = strcmp(argv[1], "lock") == 0    ? take
+                             : strcmp(argv[1], "wait") == 0  ? ask
+                             : strcmp(argv[1], "call") == 0  ? call
+                             : strcmp(argv[1], "enter") == 0 ? enter
+                                                             : alloc;
     uint64_t start = now_ns();
     if (second && pthread_create(&other, NULL, second, NULL))
         return 1;

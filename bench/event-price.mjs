@@ -17,6 +17,8 @@ execFileSync('cc', ['-O2', '-pthread', '-o', program, path.join(here, 'event-pri
 const SCENES = [
     { scene: 'alloc', count: 1_000_000, modes: { untraced: null, alloc: ['--event', 'alloc'] } },
     { scene: 'lock', count: 20_000, modes: { untraced: null, lock: ['--event', 'lock'] } },
+    { scene: 'call', count: 200_000, modes: { untraced: null, uprobe: ['--event', `uprobe:${program}:called`, '--hit-limit', '100000000'], 'uprobe/1000': ['--event', `uprobe:${program}:called`, '--hit-limit', '100000000', '--every', '1000'] } },
+    { scene: 'enter', count: 200_000, modes: { untraced: null, tracepoint: ['--event', 'syscalls:sys_enter_getppid', '--hit-limit', '100000000'], 'tracepoint/1000': ['--event', 'syscalls:sys_enter_getppid', '--hit-limit', '100000000', '--every', '1000'] } },
     { scene: 'wait', count: 100_000, modes: { untraced: null, 'off-cpu': ['--event', 'off-cpu', '--off-cpu-min', '0'], wakers: ['--event', 'off-cpu', '--off-cpu-min', '0', '--wakers'], stacks: ['--event', 'off-cpu', '--off-cpu-min', '0', '--wakers=stacks'] } },
 ];
 
@@ -59,7 +61,7 @@ for (const scene of SCENES) {
     for (const [mode, list] of Object.entries(taken)) {
         const [low, median, high] = [0.25, 0.5, 0.75].map((q) => quantile(list, q));
         const result = { at: new Date().toISOString(), commit, load: os.loadavg()[0], scene: scene.scene, mode, rounds: list.length, ns: median, low, high, added_ns: median - quantile(taken.untraced, 0.5) };
-        console.log(`${scene.scene.padEnd(6)} ${mode.padEnd(9)} ${median.toFixed(0).padStart(7)} ns of CPU an operation (${low.toFixed(0)} to ${high.toFixed(0)}), ${result.added_ns.toFixed(0)} added`);
+        console.log(`${scene.scene.padEnd(6)} ${mode.padEnd(15)} ${median.toFixed(0).padStart(7)} ns of CPU an operation (${low.toFixed(0)} to ${high.toFixed(0)}), ${result.added_ns.toFixed(0)} added`);
         fs.appendFileSync(path.join(here, 'results/event-price.jsonl'), `${JSON.stringify(result)}\n`);
     }
 }

@@ -35,14 +35,6 @@ struct {
     __uint(max_entries, 1);
 } alive SEC(".maps");
 
-/* A uprobe's program may be preempted by another one on the same CPU: each takes a place that is free. */
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __type(key, u32);
-    __type(value, u32);
-    __uint(max_entries, SAMPLER_ALLOC_SLOTS);
-} alloc_slots SEC(".maps");
-
 /* Threads whose heap had no page left when it was asked last. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -147,17 +139,8 @@ static __always_inline void alloc_send(struct pt_regs *ctx, struct sample *sampl
 
 static __always_inline void alloc_made(struct pt_regs *ctx, u64 address, u64 size, u32 in_heap)
 {
-    u32 slot = SAMPLER_ALLOC_SLOTS;
-    u32 *busy = 0;
-#pragma unroll
-    for (u32 i = 0; i < SAMPLER_ALLOC_SLOTS; i++) {
-        u32 key = i;
-        u32 *at = slot == SAMPLER_ALLOC_SLOTS ? bpf_map_lookup_elem(&alloc_slots, &key) : 0;
-        if (at && __sync_val_compare_and_swap(at, 0, 1) == 0) {
-            busy = at;
-            slot = i;
-        }
-    }
+    u32 slot;
+    u32 *busy = take_slot(&slot);
     struct sample *sample = busy ? bpf_map_lookup_elem(&scratch, &slot) : 0;
     if (!sample) {
         count(COUNT_LOST);

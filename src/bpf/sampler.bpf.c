@@ -499,7 +499,33 @@ int BPF_PROG(on_waking, struct task_struct *task)
     return 0;
 }
 
+/* A uprobe's program may be preempted by another one on the same CPU: each takes a place that is free. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, u32);
+    __type(value, u32);
+    __uint(max_entries, SAMPLER_ALLOC_SLOTS);
+} alloc_slots SEC(".maps");
+
+/* What is to be set to 0 afterwards; NULL: all are taken. */
+static __always_inline u32 *take_slot(u32 *ret_slot)
+{
+    u32 *busy = 0;
+    *ret_slot = SAMPLER_ALLOC_SLOTS;
+#pragma unroll
+    for (u32 i = 0; i < SAMPLER_ALLOC_SLOTS; i++) {
+        u32 key = i;
+        u32 *at = busy ? 0 : bpf_map_lookup_elem(&alloc_slots, &key);
+        if (at && __sync_val_compare_and_swap(at, 0, 1) == 0) {
+            busy = at;
+            *ret_slot = i;
+        }
+    }
+    return busy;
+}
+
 #include "bpf/allocs.h"
+#include "bpf/hits.h"
 #include "bpf/locks.h"
 
 /* ---- lifecycle ---- */

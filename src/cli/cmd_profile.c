@@ -18,6 +18,7 @@
 #include "cli/confine.h"
 #include "cli/profile_allocs.h"
 #include "cli/profile_event.h"
+#include "cli/profile_hits.h"
 #include "cli/profile_locks.h"
 #include "cli/profile_options.h"
 #include "cli/profile_report.h"
@@ -462,8 +463,9 @@ static int run_profile(const struct command *self, int argc, char **argv)
     if (says_how_certain && !o.merge && !o.sampler.allocs && profile_windows_begin(profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
-    bool places = (o.sampler.locks || o.sampler.waker_stacks || o.sampler.allocs) && !o.output && !o.format;
-    o.sampler.source = format != FORMAT_FOLDED || o.json || places;
+    bool has_places =
+        (o.sampler.locks || o.sampler.waker_stacks || o.sampler.allocs) && !o.output && !o.format;
+    o.sampler.source = format != FORMAT_FOLDED || o.json || has_places;
     pid_t child = 0;
     if (o.output && (r = file_replaceable(o.output)) < 0) {
         problem_set(&problem, r, "%s: %s", o.output, strerror(-r));
@@ -496,8 +498,16 @@ static int run_profile(const struct command *self, int argc, char **argv)
         r = profile_allocs_find(&o.sampler, child, o.command ? o.command[0] : NULL, &functions, &problem);
     o.sampler.alloc_places = functions.list.at;
     o.sampler.alloc_place_count = functions.list.count;
+    _cleanup_(profile_hits_done) struct profile_hits places = {0};
+    if (o.sampler.hits)
+        r = profile_hits_find(o.event, &o.sampler, o.command ? o.command[0] : NULL, &places, &problem);
+    o.sampler.hit_places = places.list.at;
+    o.sampler.hit_place_count = places.list.count;
+    o.sampler.hit_child = child;
     if (r >= 0)
         r = sampler_open(&o.sampler, &sampler, &problem);
+    if (r == 0 && o.sampler.hits && !o.quiet)
+        profile_hits_print_price(o.event, &o.sampler, sampler);
     if (r == 0 && child)
         sampler_add_command(sampler, child);
     if (r == 0)
@@ -541,6 +551,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         print_quality(&counts, start);
     if (!o.quiet)
         print_folded(&counts, profile);
+    if (!o.quiet && o.sampler.hits)
+        profile_hits_print_counts(o.event, &o.sampler, &counts, start);
     if (o.target.error > 0)
         facts.target = &sampling.target;
     if (!o.quiet && facts.target)
@@ -612,6 +624,8 @@ const struct command command_profile = {
                 "  sonde profile --event off-cpu --wakers=stacks -d 10 4711\n"
                 "  sonde profile --event lock -d 10 4711\n"
                 "  sonde profile --event alloc -d 60 4711\n"
+                "  sonde profile --event usdt:postgres:postgresql:transaction__start -d 10 4711\n"
+                "  sonde profile --event syscalls:sys_enter_fsync --all -d 10\n"
                 "  sonde profile --trace /tmp/trace -d 10 4711\n"
                 "  sonde profile --error 5%@1% -d 600 --process java\n"
                 "  sonde profile --all --store /var/lib/sonde/profiles\n"

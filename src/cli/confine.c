@@ -321,7 +321,7 @@ int confine_sampler(const struct confine_sampler *c, struct problem *problem)
     return r;
 }
 
-int confine_parse(int fd, int (*parse)(int fd, void *result), void *ret_result, size_t size)
+int confine_parse(int fd, int (*parse)(int fd, void *result), void *result, size_t size)
 {
     size_t length = 0, whole = sizeof(int) + size; /* what parse() returned, and its result */
     _cleanup_(freep) uint8_t *answer = calloc(1, whole);
@@ -330,6 +330,7 @@ int confine_parse(int fd, int (*parse)(int fd, void *result), void *ret_result, 
         return -ENOMEM;
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return -errno;
+    memcpy(answer + sizeof(int), result, size);
     pid_t child = fork();
     if (child == 0) {
         const int keep[] = {fd, pipes[1]};
@@ -349,7 +350,7 @@ int confine_parse(int fd, int (*parse)(int fd, void *result), void *ret_result, 
     if (length < whole)
         return -EIO;
     memcpy(&r, answer, sizeof(r));
-    memcpy(ret_result, answer + sizeof(int), size);
+    memcpy(result, answer + sizeof(int), size);
     return MIN(r, 0);
 }
 

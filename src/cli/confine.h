@@ -83,9 +83,9 @@ int confine_sampler_begin(const struct confine_sampler *c, struct problem *probl
 int confine_sampler(const struct confine_sampler *c, struct problem *problem);
 
 /* Lets a process without rights parse an open file: parse() fills in the result there, of so many bytes and
- * all zeros at first, which is copied back and may be anything. Before confine_sampler(). 0 or a negative
- * errno: what parse() returned, or -EIO when it came to no end. */
-int confine_parse(int fd, int (*parse)(int fd, void *result), void *ret_result, size_t size);
+ * with what the caller put there, which is copied back and may be anything. Before confine_sampler(). 0 or a
+ * negative errno: what parse() returned, or -EIO when it came to no end. */
+int confine_parse(int fd, int (*parse)(int fd, void *result), void *result, size_t size);
 
 /* The CPU time that opening for it has taken so far, in another process. */
 uint64_t confine_lent_ns(void);

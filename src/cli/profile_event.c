@@ -8,6 +8,7 @@
 
 #include "base/macro.h"
 #include "cli/cli.h"
+#include "cli/profile_hits.h"
 
 #define NO_COUNTER                                                                                  \
     "the CPU counted none of it where this ran; a virtual machine often has no such counters. Try " \
@@ -59,6 +60,13 @@ static const struct {
 bool profile_event_set(const char *name, struct sampler_options *o, const char **ret_unit)
 {
     unsigned long long config;
+    if (profile_hits_is_event(name)) {
+        o->hits = true;
+        o->on_cpu = false;
+        o->event_period = 1;
+        *ret_unit = "count";
+        return true;
+    }
     o->locks = strcmp(name, "lock") == 0;
     o->allocs = strcmp(name, "alloc") == 0 || strcmp(name, "alloc-live") == 0;
     o->on_cpu = strcmp(name, "off-cpu") != 0 && !o->locks && !o->allocs;
@@ -83,7 +91,11 @@ bool profile_event_set(const char *name, struct sampler_options *o, const char *
 void profile_event_explain_nothing(const char *name, const struct sampler_options *o,
                                    const struct sampler_counts *c)
 {
-    const char *nothing = NO_COUNTER;
+    const char *nothing =
+        o->hits
+            ? "what was watched did not come there in this time. Of a function or probe in a program, the "
+              "processes that are named are watched, not those that they start later: name those, or --all"
+            : NO_COUNTER;
     for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
         if (strcmp(EVENTS[i].name, name) == 0)
             nothing = EVENTS[i].nothing;

@@ -23,8 +23,9 @@ struct profile_options {
     double seconds;
     double prune;             /* threads are kept that have this many per cent of their process; 0: all are */
     struct rate_options rate; /* when the rate follows the load */
-    double alloc_interval;    /* of --alloc-interval; 0: not said */
-    double window_s;          /* 0: the usual one */
+    double every, hit_limit;
+    double alloc_interval; /* of --alloc-interval; 0: not said */
+    double window_s;       /* 0: the usual one */
     bool adaptive;
     double tune;       /* the acceptable error in per cent: recommend what to set; 0: no */
     const char *store; /* windows are kept there; NULL: nowhere */

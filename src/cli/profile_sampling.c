@@ -49,9 +49,9 @@ static int poll(struct run *run, int timeout_ms)
 {
     const struct profile_options *o = run->sampling->options;
     struct profile *into = run->window ? run->window : run->sampling->profile;
-    int r =
-        sampler_poll(run->sampling->sampler, timeout_ms, o->sampler.on_cpu || o->sampler.allocs ? into : NULL,
-                     o->sampler.off_cpu || o->sampler.locks ? into : NULL);
+    int r = sampler_poll(run->sampling->sampler, timeout_ms,
+                         o->sampler.on_cpu || o->sampler.allocs || o->sampler.hits ? into : NULL,
+                         o->sampler.off_cpu || o->sampler.locks ? into : NULL);
     return r < 0 ? problem_set(run->problem, r, "sampling failed: %s", strerror(-r)) : r;
 }
 

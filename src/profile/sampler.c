@@ -439,6 +439,8 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
         }
     }
     sampler_tidy(s);
+    if (s->options.hits)
+        sampler_watch_hits(s);
     return r < 0 && r != -ECANCELED ? r : s->polled;
 }
 
@@ -503,6 +505,7 @@ void sampler_set_frequency(struct sampler *s, unsigned frequency)
 void sampler_stop(struct sampler *s)
 {
     ticks_close(&s->ticks);
+    sampler_detach_hits(s);
 }
 
 void sampler_close(struct sampler *s)
@@ -593,6 +596,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
         c.processes += slot->value != 0;
     c.folded = s->folded;
     c.too_large = native_files_too_large(s->files);
+    c.hits = s->hits;
+    c.hits_stopped_ns = s->hits_stopped_ns;
     c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;
 }

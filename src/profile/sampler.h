@@ -35,6 +35,15 @@ struct sampler_alloc_place {
     uint32_t bytes; /* of ALLOC_HEAP_PAGE */
 };
 
+/* Where a stack is taken (bpf/hits.h): a tracepoint of the kernel, or an instruction of a file. */
+struct sampler_hit {
+    const char *category, *name; /* of a tracepoint; NULL: none */
+    const char *path;            /* of the file */
+    uint64_t offset;             /* in it */
+    uint64_t semaphore; /* where it counts who is interested, by which the program decides whether to come
+                           here; 0: it has none */
+};
+
 struct sampler_options {
     const pid_t
         *pids; /* only these, their descendants, and the children they fork; none: the whole machine */
@@ -51,6 +60,13 @@ struct sampler_options {
     const struct sampler_alloc_place *alloc_places; /* until sampler_open() has returned */
     size_t alloc_place_count;
     uint64_t alloc_interval;
+    bool hits; /* at these places alone; the same program has them more than once where a compiler copied them
+                */
+    const struct sampler_hit *hit_places; /* as long as the sampler */
+    size_t hit_place_count;
+    pid_t hit_child;    /* the command's process, which is about to begin; 0: none */
+    uint64_t hit_every; /* a stack at each so manieth */
+    uint64_t hit_limit; /* stacks a second on a CPU; with more hits than sampler_hits_most() says, it stops */
     uint64_t off_cpu_min_ns;
     bool wakers;       /* the innermost frame of a wait says who ended it */
     bool waker_stacks; /* and below it are its stack, and who woke it (wakers.h) */
@@ -70,6 +86,8 @@ struct sampler_counts {
     uint64_t ends[END_REASONS];   /* of stacks, as named, by enum sampler_end */
     uint64_t first_ns;            /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
     uint64_t idle_waits, idle_ns; /* that were left out */
+    uint64_t hits;                /* of options.hits, with those at which no stack was taken */
+    uint64_t hits_stopped_ns;     /* CLOCK_MONOTONIC when there were too many; 0: there were not */
     uint64_t not_followed;        /* allocations that were sampled, but whose end was not seen */
     uint64_t locks_left_out;      /* waits for more locks, places and threads than are told apart */
     uint64_t complete;            /* stacks without a [truncated] frame, as named */
@@ -129,6 +147,13 @@ int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, st
 /* With options.locks, after the last poll into this one profile: who waited for which lock; borrowed, NULL
  * when there was no poll. Waits that go on end here. */
 const struct locks *sampler_locks(struct sampler *sampler);
+
+/* With options.hits: what each hit of a probe in a program takes here without a stack, as it was measured; 0:
+ * it is not known, or a tracepoint. */
+uint64_t sampler_trap_ns(const struct sampler *sampler);
+
+/* Hits a second that are borne; with more the sampler leaves the places alone for good. */
+uint64_t sampler_hits_most(const struct sampler_options *options);
 
 /* The same with options.allocs, of the profile on. */
 const struct allocs *sampler_allocs(const struct sampler *sampler);

@@ -51,6 +51,9 @@ struct sampler {
     struct wakers *wakers;        /* the same */
     struct allocs *allocs;        /* the same */
     ARRAY(struct bpf_link *) alloc_links;
+    ARRAY(struct bpf_link *) hit_links;
+    uint64_t trap_ns;                               /* what a probe in a program takes, without a stack */
+    uint64_t hits, hits_looked_ns, hits_stopped_ns; /* as they were looked at last */
     int polled;
     unsigned taken;
     struct map thread_ids; /* (pid, tid) -> index in threads */
@@ -119,6 +122,15 @@ enum sampler_end sampler_end_of(struct sampler *s, const struct sampler_sample *
 /* One of the records of a wait for a futex, with so many words behind its head. */
 void sampler_on_lock(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
                      size_t count);
+
+/* ---- sampler_hits.c ---- */
+
+void sampler_configure_hits(struct sampler *s);
+/* 0 or a negative errno. */
+int sampler_attach_hits(struct sampler *s, struct problem *problem);
+void sampler_detach_hits(struct sampler *s);
+/* After each poll: stops when there are too many. */
+void sampler_watch_hits(struct sampler *s);
 
 /* ---- sampler_allocs.c ---- */
 

@@ -98,13 +98,16 @@ static void configure(struct sampler *s)
     s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
-    unsigned slots = o->allocs ? SAMPLER_ALLOC_SLOTS : o->off_cpu || o->locks ? 2 : 1;
+    unsigned slots = o->allocs || o->hits ? SAMPLER_ALLOC_SLOTS : o->off_cpu || o->locks ? 2 : 1;
     bpf_map__set_max_entries(s->bpf->maps.caches, slots);
+    sampler_configure_hits(s);
+    if (o->allocs || o->hits) {
+        bpf_map__set_max_entries(s->bpf->maps.scratch, slots);
+        bpf_map__set_max_entries(s->bpf->maps.copies, slots);
+    }
     if (o->allocs) {
         allocs_decay((uint32_t *)s->bpf->rodata->alloc_decay);
         s->bpf->rodata->alloc_interval = o->alloc_interval;
-        bpf_map__set_max_entries(s->bpf->maps.scratch, slots);
-        bpf_map__set_max_entries(s->bpf->maps.copies, slots);
         bpf_map__set_max_entries(s->bpf->maps.alloc_calls, 16384);
         bpf_map__set_max_entries(s->bpf->maps.alive, ALIVE_MOST);
         bpf_map__set_max_entries(s->bpf->maps.heap_failed, 4096);
@@ -207,6 +210,8 @@ int sampler_attach(struct sampler *s, struct problem *problem)
     int attached = s->options.allocs ? attach_allocs(s) : 0;
     if (attached < 0)
         return refused(problem, attached, "cannot watch allocations");
+    if (s->options.hits && (attached = sampler_attach_hits(s, problem)) < 0)
+        return attached;
     /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
         errno = 0;

@@ -1,4 +1,4 @@
-/* ELF files: headers, symbols, build-id, .eh_frame, and V8's layout symbols. */
+/* ELF files: headers, symbols, build-id, .eh_frame, USDT probes, and V8's layout symbols. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 #include <stdint.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "symbol/elf.h"
+#include "symbol/usdt.h"
 #include "unwind/ehframe.h"
 #include "targets/node/unwind_layout.h"
 
@@ -24,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct elf_symbol symbol;
     struct elf_section section;
     struct v8_layout layout;
+    struct usdt_place places[4];
     uint64_t address;
     size_t sum = 0;
     char bytes[64];
@@ -43,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 abort();
         unwind_table_find(table, table->base + 5);
     }
+    usdt_find(elf, "unit", "once", places, 4);
     v8_layout_read(elf, &layout, NULL);
     unwind_table_free(table);
     elf_free(elf);

@@ -1,0 +1,108 @@
+// Stacks at tracepoints, functions and USDT probes: how often each was passed, from where.
+// SPDX-License-Identifier: Apache-2.0
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawnSync, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { SONDE, eventually, root, start, temporary } from './helper.mjs';
+
+const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
+const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+
+function build(t) {
+    const program = path.join(temporary(t), 'hits');
+    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-o', program, path.join(root, 'tests/system/programs/hits.c')]);
+    return program;
+}
+
+// What is said of a program that runs already and does so many rounds: { status, stderr, hits: { 'main;few;place': 30 }, dear }.
+async function profile(t, program, rounds, ...options) {
+    const watched = start(t, program, [String(rounds)], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await watched.until(/^ready$/m, { stream: 'stdout' });
+    const sonde = start(t, SONDE, ['profile', '-f', 'folded', ...options, String(watched.pid)]);
+    const catches = () => BigInt('0x' + fs.readFileSync(`/proc/${sonde.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n; // SIGINT
+    await eventually('sonde samples', () => sonde.over || catches());
+    watched.child.stdin.write('\n');
+    await watched.until(/^dear/m, { stream: 'stdout' });
+    sonde.child.kill('SIGINT');
+    const { status, stdout, stderr } = await sonde.ended;
+    watched.child.stdin.write('\n');
+    const dear = Number((await watched.ended).stdout.match(/^dear (\d+)/m)[1]);
+    return { status, stderr, dear, hits: Object.fromEntries([...stdout.matchAll(/;(main\S*) (\d+)$/gm)].map(([, stack, n]) => [stack, Number(n)])) };
+}
+const sum = (hits) => Object.values(hits).reduce((a, b) => a + b, 0);
+
+test('a function: each hit with its stack', { skip }, async (t) => {
+    const { status, stderr, hits } = await profile(t, build(t), 3, '--event', 'uprobe:hits:place');
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(hits, { 'main;few;place': 90, 'main;many;place': 210 });
+    assert.match(stderr, /each hit of uprobe:hits:place takes about \d+\.\d us .*measured here.*; with more than 5000 hits a second it stops/);
+    assert.ok(Number(stderr.match(/takes about ([\d.]+) us/)[1]) > 0, stderr);
+    assert.match(stderr, /^sonde: 300 hits$/m);
+});
+
+test('a function of a command, by its path, at each tenth hit', { skip }, async (t) => {
+    const program = build(t), { status, stdout, stderr } = spawnSync(SONDE, ['profile', '-f', 'folded', '--event', `uprobe:${program}:place`, '--every', '10', '--hit-limit', '1000000', '--', program, '50'], { input: '\n\n', encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    const [, hits, stacks] = stderr.match(/^sonde: (\d+) hits, of which (\d+) had their stacks taken/m).map(Number);
+    assert.equal(hits, 5000, stderr);
+    assert.ok(stacks > 400 && stacks <= 500, stderr);
+    const few = Number(stdout.match(/;main;few;place (\d+)$/m)[1]), many = Number(stdout.match(/;main;many;place (\d+)$/m)[1]);
+    assert.ok(few + many <= 5000 && few + many > 5000 - 10 * 64, `${few} and ${many}: all but the last few of each CPU`);
+    assert.ok(few === 10 * Math.round(few / 10) && few > 0.2 * (few + many) && few < 0.4 * (few + many), stdout);
+});
+
+test("a probe of the program's author", { skip }, async (t) => {
+    const { status, stderr, hits, dear } = await profile(t, build(t), 3, '--event', 'usdt:hits:shop:order');
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(hits, { 'main;order': 60 });
+    assert.equal(dear, 0, 'nobody watches the other one');
+});
+
+test('a probe that the program passes only while it is watched', { skip }, async (t) => {
+    const program = build(t), { status, stderr, hits, dear } = await profile(t, program, 3, '--event', `usdt:${program}:shop:dear`);
+    assert.equal(status, 0, stderr);
+    assert.equal(dear, 15);
+    assert.deepEqual(hits, { 'main;order': 15 });
+});
+
+test('a tracepoint of the kernel', { skip }, async (t) => {
+    const { status, stderr, hits } = await profile(t, build(t), 3, '--no-kernel', '--event', 'syscalls:sys_enter_getppid');
+    if (/the kernel has no tracepoint/.test(stderr)) return t.skip('this kernel does not trace system calls');
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(hits, { 'main;ask;syscall': 120 });
+});
+
+test('forks of a shell: with the kernel', { skip }, () => {
+    const { status, stdout, stderr } = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--event', 'sched:sched_process_fork', '--', 'sh', '-c', 'for i in 1 2 3 4 5; do /bin/true; done'], { encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    assert.equal([...stdout.matchAll(/kernel_clone_\[k\].* (\d+)$/gm)].reduce((a, [, n]) => a + Number(n), 0), 5, stdout);
+});
+
+test('too many hits: it leaves the program alone, and says so', { skip }, async (t) => {
+    const program = build(t), { stderr, hits } = await profile(t, program, 3000, '--event', 'uprobe:hits:place', '--hit-limit', '1');
+    assert.match(stderr, /^sonde: stopped after .*: more than 1 hits a second of uprobe:hits:place; --every N/m);
+    const counted = Number(stderr.match(/^sonde: (\d+) hits/m)[1]);
+    assert.ok(counted > 0 && counted < 300_000, `${counted} of 300,000`);
+    assert.ok(sum(hits) <= counted, `${sum(hits)} of ${counted}`);
+});
+
+test('what cannot be watched has a reason', { skip }, (t) => {
+    const program = build(t);
+    for (const [event, pattern] of [
+        [`uprobe:${program}:nothing`, /has no function nothing\n.*nm/],
+        [`uprobe:${program}:sink`, /sink in .* is not a function/],
+        [`usdt:${program}:shop:nothing`, /has no probe shop:nothing\n.*readelf -n/],
+        ['uprobe:/nowhere/program:main', /\/nowhere\/program cannot be opened/],
+        ['sched:nothing', /the kernel has no tracepoint sched:nothing/],
+        ['../../etc:passwd', /the kernel has no tracepoint/],
+        ['usdt:only:two', /is not an event/],
+    ]) {
+        const { status, stderr } = spawnSync(SONDE, ['profile', '--event', event, '--', program, '1'], { input: '\n\n', encoding: 'utf8' });
+        assert.ok(status > 0, event);
+        assert.match(stderr, pattern, event);
+    }
+    for (const options of [['--event', 'cpu', '--every', '2'], ['--event', 'sched:sched_process_fork', '--store', '/tmp/nowhere']])
+        assert.equal(spawnSync(SONDE, ['profile', ...options, '--', 'true']).status, 2, options.join(' '));
+});
