@@ -32,6 +32,7 @@
 #include "profile/intervals.h"
 #include "profile/outlier.h"
 #include "profile/sampler.h"
+#include "profile/unread.h"
 #include "profile/windows.h"
 #include "steer/certainty.h"
 
@@ -260,6 +261,15 @@ static void print_folded(const struct sampler_counts *c, const struct profile *p
                 "sonde: %zu times the source lines of a file were left out: they take too much memory\n",
                 c->too_large);
     free(totals);
+}
+
+static void print_unread(const struct sampler *sampler)
+{
+    for (unsigned i = 0; i < UNREAD_LANGUAGES; i++)
+        if (sampler_unread(sampler, i))
+            fprintf(stderr, "sonde: %s's functions are not read (process %d): %s; %s\n",
+                    unread_languages[i].name, sampler_unread(sampler, i), unread_languages[i].shown,
+                    unread_languages[i].helps);
 }
 
 static int write_output(const struct profile_options *o, const struct profile *p)
@@ -551,6 +561,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         print_quality(&counts, start);
     if (!o.quiet)
         print_folded(&counts, profile);
+    if (!o.quiet)
+        print_unread(sampler);
     if (!o.quiet && o.sampler.hits)
         profile_hits_print_counts(o.event, &o.sampler, &counts, start);
     if (o.target.error > 0)

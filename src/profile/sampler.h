@@ -178,6 +178,9 @@ struct sampler_thread {
  * out. */
 struct sampler_thread *sampler_threads(const struct sampler *sampler, size_t *ret_count);
 
+/* A process that was sampled and runs a language (unread.h) whose functions were not read; 0: none. */
+pid_t sampler_unread(const struct sampler *sampler, unsigned language);
+
 /* What runs in a process, for people: "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)". NULL:
  * unknown. */
 const char *sampler_runtime(struct sampler *sampler, pid_t pid);

@@ -18,6 +18,7 @@
 #include "profile/sideband.h"
 #include "profile/tables.h"
 #include "profile/ticks.h"
+#include "profile/unread.h"
 #include "profile/wakers.h"
 #include "sampler.skel.h"
 
@@ -52,6 +53,7 @@ struct sampler {
     struct allocs *allocs;        /* the same */
     ARRAY(struct bpf_link *) alloc_links;
     ARRAY(struct bpf_link *) hit_links;
+    pid_t unread[UNREAD_LANGUAGES];                 /* a process that was sampled and runs it; 0: none */
     uint64_t trap_ns;                               /* what a probe in a program takes, without a stack */
     uint64_t hits, hits_looked_ns, hits_stopped_ns; /* as they were looked at last */
     int polled;

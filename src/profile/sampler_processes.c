@@ -29,8 +29,24 @@ bool sampler_in_cgroup(const char *wanted, pid_t pid)
     return file_read(path, 1 << 16, &text, NULL) == 0 && strstr(text, wanted);
 }
 
+static void note_unread(struct sampler *s, const struct process *process)
+{
+    array_foreach (&native_modules(process->native)->list, m) {
+        unsigned language = m->executable ? unread_language_of(m->path) : UNREAD_LANGUAGES;
+        if (language < UNREAD_LANGUAGES && !s->unread[language])
+            s->unread[language] = process->pid;
+    }
+}
+
+pid_t sampler_unread(const struct sampler *s, unsigned language)
+{
+    bool named = unread_languages[language].generates && !s->ends[END_UNKNOWN_CODE];
+    return named ? 0 : s->unread[language];
+}
+
 void sampler_publish(struct sampler *s, struct process *process)
 {
+    note_unread(s, process);
     process_describe(process, &s->tables, s->description);
     s->description->serial = ++s->serial;
     uint32_t key = (uint32_t)process->pid;

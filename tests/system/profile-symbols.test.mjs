@@ -97,3 +97,20 @@ test('a debuginfod server has it', { skip: skip || (!have('debuginfod') && 'need
         await new Promise((done) => (server.exitCode !== null || server.signalCode ? done() : server.on('exit', done)));
     }
 });
+
+test('a language that is not read: said in one line, with what helps', { skip }, () => {
+    const place = fs.mkdtempSync(path.join(folder, 'unread-')), source = path.join(place, 'busy.c');
+    fs.writeFileSync(source, 'int main(void) { volatile long n = 0; for (long i = 0; i < 300000000; i++) n += i; return 0; }\n');
+    for (const [name, pattern] of [
+        ['ruby3.1', /^sonde: Ruby's functions are not read \(process \d+\): only those of its interpreter are shown; rbspy .*$/m],
+        ['php8.2', /^sonde: PHP's functions are not read \(process \d+\): only those of its interpreter are shown; phpspy .*$/m],
+        ['beam.smp', null], // its code was named: none was unknown
+        ['busy', null],
+    ]) {
+        execFileSync(process.env.CC || 'cc', ['-O1', '-o', path.join(place, name), source]);
+        const { status, stderr } = spawnSync(sonde, ['profile', '-f', 'folded', '--', path.join(place, name)], { encoding: 'utf8' });
+        assert.equal(status, 0, stderr);
+        if (pattern) assert.match(stderr, pattern);
+        else assert.doesNotMatch(stderr, /are not read/);
+    }
+});
