@@ -43,9 +43,10 @@ static int by_start(const void *a, const void *b)
     return x->length_s > y->length_s ? -1 : x->length_s < y->length_s;
 }
 
-/* "START-LENGTH.pb.gz"; whatever else lies there is not ours. */
-static bool read_name(const char *name, struct store_window *ret_window)
+/* "START-LENGTH.pb.gz", with what follows; whatever else lies there is not ours. */
+static bool read_name(const char *name, const char *after, struct store_window *ret_window)
 {
+    static const char type[] = ".pb.gz";
     char *end;
     struct store_window w = {0};
     if (*name < '0' || *name > '9')
@@ -55,7 +56,8 @@ static bool read_name(const char *name, struct store_window *ret_window)
     if (*end != '-' || end[1] < '0' || end[1] > '9')
         return false;
     w.length_s = strtoull(end + 1, &end, 10);
-    if (errno || strcmp(end, ".pb.gz") != 0 || !w.length_s || w.length_s > LONGEST_S || w.start_s > INT64_MAX)
+    if (errno || strncmp(end, type, sizeof(type) - 1) != 0 || strcmp(end + sizeof(type) - 1, after) != 0 ||
+        !w.length_s || w.length_s > LONGEST_S || w.start_s > INT64_MAX)
         return false;
     *ret_window = w;
     return true;
@@ -77,7 +79,7 @@ static int list_all(const char *path, windows *ret_windows, struct problem *prob
     for (struct dirent *e; r == 0 && (e = readdir(dir));) {
         struct store_window w;
         struct stat st;
-        if (!read_name(e->d_name, &w) || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        if (!read_name(e->d_name, "", &w) || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
             !S_ISREG(st.st_mode))
             continue;
         w.bytes = (uint64_t)st.st_size;
@@ -139,6 +141,14 @@ static int add_window(struct profile *sum, const struct profile *window)
     return r;
 }
 
+/* More places in stacks than this are not kept of a longer window. */
+#define PLACES_MOST 200000
+
+static int bound_places(struct profile *sum)
+{
+    return sum->nodes.count > PLACES_MOST ? profile_fold(sum, PLACES_MOST / 2, NULL, NULL) : 0;
+}
+
 static int write_window(const char *path, const struct profile *window, uint64_t start_s, uint64_t length_s,
                         struct problem *problem)
 {
@@ -159,25 +169,36 @@ static int write_window(const char *path, const struct profile *window, uint64_t
     return r < 0 ? problem_set(problem, r, "%s: %s", file, strerror(-r)) : 0;
 }
 
-/* When the clock was set back there is a window of this time already: both are of it. */
+/* Where what was sampled at a time belongs. When the clock was set back there is a window of this time
+ * already, of the same length or, because it is over for long, of a longer one: both are of it. */
+static struct store_window window_of(const char *path, uint64_t start_s, uint64_t length_s)
+{
+    char file[4200];
+    for (int level = LEVELS; level-- > 0 && LENGTH_S[level] > length_s;) {
+        struct store_window longer = {.start_s = start_s / LENGTH_S[level] * LENGTH_S[level],
+                                      .length_s = LENGTH_S[level]};
+        store_window_path(file, sizeof(file), path, &longer);
+        if (access(file, F_OK) == 0)
+            return longer;
+    }
+    return (struct store_window){.start_s = start_s, .length_s = length_s};
+}
+
 int store_add(const char *path, struct profile *window, uint64_t start_s, uint64_t length_s,
               struct problem *problem)
 {
     char file[4200];
-    struct store_window w = {.start_s = start_s, .length_s = length_s};
+    const struct store_window w = window_of(path, start_s, length_s);
     struct problem ignored;
     _cleanup_(profile_freep) struct profile *before = NULL;
     store_window_path(file, sizeof(file), path, &w);
     if (access(file, F_OK) == 0 && profile_read_file(file, &before, &ignored) == 0 &&
-        add_window(window, before) < 0)
+        (add_window(window, before) < 0 || bound_places(window) < 0))
         return problem_set(problem, -ENOMEM, "out of memory");
-    return write_window(path, window, start_s, length_s, problem);
+    return write_window(path, window, w.start_s, w.length_s, problem);
 }
 
 /* ---- longer windows ---- */
-
-/* More places in stacks than this are not kept of a longer window. */
-#define PLACES_MOST 200000
 
 /* The windows as one of the level's length. A damaged one is no part of it: its time is a gap. */
 static int join(const char *path, const struct store_window *first, size_t count, uint64_t start_s,
@@ -195,8 +216,8 @@ static int join(const char *path, const struct store_window *first, size_t count
         else if (r == 0)
             r = add_window(sum, part);
     }
-    if (r == 0 && sum->nodes.count > PLACES_MOST)
-        r = profile_fold(sum, PLACES_MOST / 2, NULL, NULL);
+    if (r == 0)
+        r = bound_places(sum);
     if (r == 0)
         r = write_window(path, sum, start_s, length_s, problem);
     for (size_t i = 0; r == 0 && i < count; i++) {
@@ -225,10 +246,29 @@ static void remove_windows(const char *path, windows *all, const struct store_op
     }
 }
 
+/* What a writer that was killed had not renamed yet (file_replace()); nobody writes a window that is over for
+ * long. */
+static void remove_unfinished(const char *path, uint64_t now_s)
+{
+    char folder[4096], file[sizeof(folder) + 256];
+    struct store_window w;
+    snprintf(folder, sizeof(folder), "%s/windows", path);
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (!read_name(e->d_name, ".new", &w) || now_s < w.start_s + w.length_s + LONGEST_S)
+            continue;
+        snprintf(file, sizeof(file), "%s/%s", folder, e->d_name);
+        (void)owner_unlink(file);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 int store_tidy(const char *path, const struct store_options *o, uint64_t now_s, struct problem *problem)
 {
     int r = 0;
     char file[4200];
+    remove_unfinished(path, now_s);
     for (int level = 1; r == 0 && level < LEVELS; level++) {
         windows all = {0};
         uint64_t length = LENGTH_S[level];

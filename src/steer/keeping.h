@@ -40,8 +40,9 @@ int store_list(const char *path, struct store_window **ret_windows, size_t *ret_
 void store_window_path(char *to, size_t size, const char *path, const struct store_window *window);
 
 /* Adds a window; the folder is made when it is not there. What the window covers is from its start_ns to its
- * end_ns: less than length_s when sampling began or ended in it. It takes in what the store has under the
- * same name. Nothing is left of a window that failed. */
+ * end_ns: less than length_s when sampling began or ended in it. It takes in what the store has of
+ * the same time: the clock may have been set back, also so far that its window is part of a longer one.
+ * Nothing is left of a window that failed. */
 int store_add(const char *path, struct profile *window, uint64_t start_s, uint64_t length_s,
               struct problem *problem);
 

@@ -224,6 +224,51 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     }
 });
 
+// The machine's own clock stays as it is: what sonde asks for the time of day is moved by as many seconds as a file says.
+test('a clock that is set back and forward counts nothing twice, and the gap shows', { skip: compiler }, async () => {
+    const store = path.join(folder, 'moved-clock'), moved = path.join(folder, 'moved'), shim = path.join(folder, 'clock.so'), program = build('timed', `
+int main(void) { for (;;) { hot(300000); cold(100000); } }`);
+    fs.writeFileSync(moved, '0');
+    fs.writeFileSync(`${shim}.c`, `
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static int fd = -1;
+__attribute__((constructor)) static void begin(void) { fd = open(getenv("MOVED"), O_RDONLY | O_CLOEXEC); }
+int clock_gettime(clockid_t clock, struct timespec *at)
+{
+    char text[16] = "";
+    long r = syscall(SYS_clock_gettime, clock, at);
+    if (r == 0 && clock == CLOCK_REALTIME && pread(fd, text, sizeof(text) - 1, 0) > 0) at->tv_sec += atol(text);
+    return (int)r;
+}`);
+    execFileSync('cc', ['-shared', '-fPIC', '-o', shim, `${shim}.c`]);
+    const starts = () => (fs.existsSync(`${store}/windows`) ? fs.readdirSync(`${store}/windows`).map((name) => Number(/^(\d+)-1\.pb\.gz$/.exec(name)?.[1])).filter(Boolean) : []);
+    const began = Date.now(), near = (seconds) => starts().filter((start) => Math.abs(start - began / 1000 - seconds) < 1800);
+    const work = spawn(program, [], { stdio: 'ignore' });
+    after(() => work.kill('SIGKILL'));
+    const sampling = spawn(sonde, ['profile', '--store', store, '--window', '1', '-F', '97', String(work.pid)], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, LD_PRELOAD: shim, MOVED: moved } });
+    let words = '';
+    sampling.stderr.on('data', (part) => (words += part));
+    for (const seconds of [0, -3600, 3600, 0]) { // written in place: it is open
+        const before = near(seconds).length;
+        fs.writeFileSync(moved, String(seconds).padEnd(8));
+        assert.ok(await until(() => near(seconds).length >= before + 3), `${seconds}: ${starts()} ${words}`);
+    }
+    sampling.kill('SIGINT');
+    assert.ok([0, 4].includes(await new Promise((done) => sampling.on('exit', done))), words);
+    work.kill('SIGKILL');
+    const took = Date.now() - began, { total } = json('--merge', ...fs.readdirSync(`${store}/windows`).map((name) => `${store}/windows/${name}`)).profile;
+    assert.ok(total > 0 && total <= took * 1.05e6, `${total} ns in ${took} ms`);
+    assert.match(words, /windows were added to .*, 0 could not be/);
+    assert.ok(near(-3600).length >= 3 && near(3600).length >= 3 && near(0).length >= 6);
+    const gap = spawnSync(sonde, ['diff', '--since', '30m', store], { encoding: 'utf8' });
+    assert.match(gap.stdout, /not sampled|missing|gap/, gap.stdout + gap.stderr);
+});
+
 test('functions of services are told to Prometheus, in its own eyes without fault, and their sum is what was sampled', { skip: compiler }, async () => {
     const store = path.join(folder, 'told-windows'), program = build('told', `
 int main(void) { for (;;) { hot(300000); cold(100000); } }`);
