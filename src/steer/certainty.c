@@ -16,6 +16,8 @@
 #define PRIOR  4.0
 #define LEVEL  0.025 /* on each side */
 
+#define PERSISTENCE_MOST 0.8
+
 static bool is_code(const struct profile *p, uint32_t frame)
 {
     return p->frames.at[frame].kind != FRAME_GROUP;
@@ -30,6 +32,45 @@ static double dispersion_of(const struct profile_blocks *b, size_t function, boo
     if (!(share > 0) || share >= 1 || !(variance > 0))
         return 0;
     return variance * share * samples / (1 - share);
+}
+
+/* How alike neighbouring blocks are: the correlation of what functions take more or less in one block than on
+ * average with the same of the next one, of all functions together, because what a program does takes as long
+ * for all of them; weighted by how much each varies. Corrected for the few blocks (Kendall, Note on bias in
+ * the estimation of autocorrelation, 1954). 0: not at all. */
+static double persistence_of(const struct profile_blocks *b)
+{
+    double products = 0, squares = 0, n = (double)b->block_count;
+    if (!b->by_window || n < LEAST_BLOCKS)
+        return 0;
+    for (size_t f = 0; f < b->count; f++) {
+        double share = (double)b->functions[f].self / b->sum, before = 0,
+               unit = b->sum * share * (1 - share) * b->quantum;
+        if ((double)b->functions[f].self / b->quantum < ENOUGH || !(unit > 0))
+            continue;
+        for (size_t i = 0; i < b->block_count; i++) {
+            double rest = b->self[f].weight[i] - share * b->all.weight[i];
+            products += i ? rest * before / unit : 0;
+            squares += rest * rest / unit;
+            before = rest;
+        }
+    }
+    if (!(squares > 0))
+        return 0;
+    return fmin(fmax((products / squares + 1 / n) / (1 - 3 / n), 0), PERSISTENCE_MOST);
+}
+
+/* What varies beyond independent samples, when neighbouring blocks are alike, counts for more: their mean
+ * varies by (1 + r) / (1 - r) times as much as that of independent ones (autoregression of the first order),
+ * and they are worth fewer degrees of freedom. It may vary by chance alone, and the less so the more there is
+ * of it: it is taken as what it is in proportion to its part in the whole. */
+static double prolong(double dispersion, double persistence, double *freedom)
+{
+    double excess = fmax(dispersion - 1, 0), longer = (1 + persistence) / (1 - persistence);
+    longer /= fmax(1 - (longer - 1) / *freedom, 0.5);
+    double prolonged = dispersion + excess * excess / dispersion * (longer - 1);
+    *freedom = fmax(*freedom * dispersion / prolonged, 2);
+    return prolonged;
 }
 
 static double common_dispersion(const struct profile_blocks *b)
@@ -69,7 +110,7 @@ static double student(double *quantiles, double freedom)
 }
 
 static void measure(const struct profile_blocks *b, size_t function, bool total, double common,
-                    double *quantiles, struct profile_interval *to)
+                    double persistence, double *quantiles, struct profile_interval *to)
 {
     double weight = (double)(total ? b->functions[function].total : b->functions[function].self);
     double share = fmin(1, weight / b->sum), samples = b->sum / b->quantum, freedom = 1e6,
@@ -78,6 +119,8 @@ static void measure(const struct profile_blocks *b, size_t function, bool total,
         double own = dispersion_of(b, function, total);
         freedom = (double)b->block_count - 1;
         dispersion = own > 0 ? own : common;
+        if (persistence > 0)
+            dispersion = prolong(dispersion, persistence, &freedom);
         if (weight / b->quantum < ENOUGH) {
             dispersion = (freedom * dispersion + PRIOR * common) / (freedom + PRIOR);
             freedom += PRIOR;
@@ -97,13 +140,13 @@ int certainty_measure(struct profile *p)
     double quantiles[FREEDOMS] = {0};
     int r = profile_blocks_open(p, &b);
     profile_intervals_end(p);
-    double common = r == 0 ? common_dispersion(&b) : 1;
+    double common = r == 0 ? common_dispersion(&b) : 1, persistence = r == 0 ? persistence_of(&b) : 0;
     for (size_t i = 0; r == 0 && i < b.count && b.sum > 0; i++) {
         struct profile_interval to;
         if (!is_code(p, b.functions[i].frame))
             continue;
-        measure(&b, i, false, common, quantiles, &to);
-        measure(&b, i, true, common, quantiles, &to);
+        measure(&b, i, false, common, persistence, quantiles, &to);
+        measure(&b, i, true, common, persistence, quantiles, &to);
         r = profile_intervals_add(p, b.functions[i].frame, &to);
     }
     if (r == 0 && p->intervals)

@@ -82,6 +82,58 @@ static void intervals_hold(void **state)
 }
 
 /* Without windows or processes four samples are one draw, and it is said. */
+/* A program that does one thing for five seconds on average, then another: longer than a block, so that
+ * neighbouring blocks are alike. Each of three functions takes 0.8 of its own third of the time, and 0.1 of
+ * the others'. */
+static struct profile *in_phases(struct stats_random *random, int per_second)
+{
+    enum { THINGS = 3 };
+    struct profile *p;
+    uint32_t nodes[THINGS], thing = 0;
+    assert_int_equal(profile_new(&p), 0);
+    assert_int_equal(profile_windows_begin(p), 0);
+    for (int f = 0; f < THINGS; f++) {
+        char name[16];
+        snprintf(name, sizeof(name), "f%d", f);
+        nodes[f] = profile_child(p, 0, profile_named_frame(p, name, FRAME_NATIVE));
+    }
+    for (int second = 0; second < SECONDS; second++) {
+        if (!second || stats_random_unit(random) < 0.2)
+            thing = (uint32_t)(stats_random_unit(random) * THINGS);
+        for (int i = 0; i < per_second; i++) {
+            double at = stats_random_unit(random);
+            uint32_t f = at < 0.8 ? thing : (thing + (at < 0.9 ? 1 : 2)) % THINGS;
+            profile_count(p, nodes[f], 1, 1000);
+            profile_windows_add(p, nodes[f], 1000, 1000000000ull * (uint64_t)(second + 1));
+        }
+    }
+    return p;
+}
+
+static void intervals_hold_for_long_phases(void **state)
+{
+    (void)state;
+    enum { RUNS = 400 };
+    struct stats_random random;
+    int held = 0, all = 0;
+    stats_random_init(&random, 5);
+    for (int run = 0; run < RUNS; run++) {
+        struct profile *p = in_phases(&random, 40);
+        assert_int_equal(certainty_measure(p), 0);
+        for (int f = 0; f < 3; f++) {
+            char name[16];
+            snprintf(name, sizeof(name), "f%d", f);
+            const struct profile_interval *i = of(p, name);
+            assert_non_null(i);
+            held += i->self_low <= 1.0 / 3 && 1.0 / 3 <= i->self_high;
+            all++;
+        }
+        profile_free(p);
+    }
+    print_message("%d of %d\n", held, all);
+    assert_in_range(held * 1000 / all, 920, 985);
+}
+
 static void without_blocks(void **state)
 {
     (void)state;
@@ -165,9 +217,8 @@ static void copied_and_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(intervals_hold),
-        cmocka_unit_test(without_blocks),
-        cmocka_unit_test(targets),
+        cmocka_unit_test(intervals_hold),     cmocka_unit_test(intervals_hold_for_long_phases),
+        cmocka_unit_test(without_blocks),     cmocka_unit_test(targets),
         cmocka_unit_test(copied_and_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
