@@ -142,7 +142,7 @@ static void a_time_that_is_over_again(void **state)
             add(START + 10 * i, 10);
         assert_int_equal(store_tidy(folder, &STORE_USUAL, START + LATER_S[later], &problem), 0);
         assert_int_equal(files(), 2); /* two minutes; two hours */
-        add(START + 30, 7); /* set back by hours */
+        add(START + 30, 7);           /* set back by hours */
         add(START + 3600 * 3, 5);
         expected += 12;
         for (int again = 0; again < 2; again++) {
