@@ -4,11 +4,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/macro.h"
 #include "base/map.h"
 
-enum { DEPTH_MAX = 64, NAME_MAX_BYTES = 160 };
+enum { DEPTH_MAX = 64, NAME_MAX_BYTES = 160, SUMMARY_BYTES = 256 };
 
 struct exporter {
     const struct export_settings *settings;
@@ -41,13 +42,50 @@ static void name_of(const struct request *request, const struct vspan *span, cha
         snprintf(name, size, "%s %s", layer_name(span), span->name ? span->name : "?");
 }
 
+/* db.query.summary of OpenTelemetry's semantic conventions: what is done, and to which tables. */
+static size_t summary_of(const char *statement, char *summary, size_t size)
+{
+    static const char *const DONE[] = {"select", "insert", "update", "delete", "with",   "call",
+                                       "create", "alter",  "drop",   "merge",  "replace"};
+    static const char *const BEFORE_TABLE[] = {"from", "into", "update", "join", "table"};
+    size_t length = 0;
+    bool table = false;
+    for (const char *p = statement; *p;) {
+        size_t n = strcspn(p, " (),;");
+        bool done = false, before = false;
+        for (size_t i = 0; i < ARRAY_SIZE(DONE); i++)
+            done |= n == strlen(DONE[i]) && strncasecmp(p, DONE[i], n) == 0;
+        for (size_t i = 0; i < ARRAY_SIZE(BEFORE_TABLE); i++)
+            before |= n == strlen(BEFORE_TABLE[i]) && strncasecmp(p, BEFORE_TABLE[i], n) == 0;
+        bool name = table && n && *p != '?' && !before;
+        if ((done || name || !length) && n && length + n + 1 < size) {
+            if (length)
+                summary[length++] = ' ';
+            memcpy(summary + length, p, n);
+            length += n;
+        }
+        table = n ? before : table && *p == ' ';
+        p += n ? n : 1;
+    }
+    return length;
+}
+
 static int put(struct exporter *e, const struct request *request, const struct vspan *vspan, uint64_t id,
                uint64_t parent, const struct span_resource *resource)
 {
     char name[NAME_MAX_BYTES];
     uint64_t offset = e->settings->realtime_offset_ns;
     name_of(request, vspan, name, sizeof(name));
-    struct span_attribute attributes[] = {{SLICE("sonde.layer"), slice_of(layer_name(vspan))}};
+    char summary[SUMMARY_BYTES];
+    struct span_attribute attributes[4] = {{SLICE("sonde.layer"), slice_of(layer_name(vspan))}};
+    size_t count = 1;
+    if (vspan->statement) {
+        size_t length = summary_of(vspan->statement, summary, sizeof(summary));
+        attributes[count++] = (struct span_attribute){SLICE("db.system.name"), slice_of(layer_name(vspan))};
+        attributes[count++] = (struct span_attribute){SLICE("db.query.text"), slice_of(vspan->statement)};
+        attributes[count++] =
+            (struct span_attribute){SLICE("db.query.summary"), (struct slice){summary, length}};
+    }
     struct span span = {.trace_high = e->trace_high,
                         .trace_low = e->trace_low,
                         .id = id,
@@ -59,7 +97,7 @@ static int put(struct exporter *e, const struct request *request, const struct v
                         .error = vspan->kind == VSPAN_request && request->status >= 500,
                         .resource = resource,
                         .attributes = attributes,
-                        .attribute_count = ARRAY_SIZE(attributes)};
+                        .attribute_count = count};
     return span_sink_put(e->sink, &span);
 }
 

@@ -645,6 +645,7 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     if (span->cause != VSPAN_NONE)
         json_object_set_new(object, "continues", json_integer((json_int_t)span->cause));
     set_text(object, "detail", span->detail);
+    set_text(object, "statement", span->statement);
     if (span->work_end_ns) {
         set_number(object, "work_start_ns", span->work_start_ns);
         set_number(object, "work_end_ns", span->work_end_ns);

@@ -158,6 +158,7 @@ int plan_decode(const void *bytes, size_t length, struct plan *ret_plan)
     /* What is ours to say. */
     plan.head.config.version = SONDE_SHARED_VERSION;
     plan.head.config.size = sizeof(plan.head.config);
+    plan.head.config.statements = 0;
     memset(plan.head.config.functions, 0, sizeof(plan.head.config.functions));
     *ret_plan = plan;
     return 0;

@@ -9,6 +9,7 @@
 #include "targets/node/function.h"
 #include "targets/node/loop.h"
 #include "analyze/vertical.h"
+#include "model/attl.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
@@ -208,6 +209,43 @@ static void add_functions(struct text *to, const struct analysis *analysis, cons
     json_decref(all);
 }
 
+static int most_time_first(const void *x, const void *y)
+{
+    json_int_t a = number_of(*(json_t *const *)x, "total_ns"), b = number_of(*(json_t *const *)y, "total_ns");
+    return (a < b) - (a > b);
+}
+
+/* Statements of SQL, where their texts were recorded, by the time that they took in total. */
+static void add_statements(struct text *to, const struct analysis *analysis, const struct prose_style *style,
+                           unsigned width)
+{
+    enum { SHOWN = 10, KEPT = 1024 };
+    json_t *all = analysis_operations_json(analysis), *operation, *statements[KEPT];
+    size_t count = 0, i;
+    json_array_foreach (all, i, operation)
+        if (count < KEPT && strcmp(json_string_value(json_object_get(operation, "kind")), "statement") == 0)
+            statements[count++] = operation;
+    qsort(statements, count, sizeof(statements[0]), most_time_first);
+    if (count)
+        text_addf(to, "\n%sStatements%s\n%s   %-14s %8s %8s %8s %8s %8s%s\n", style->bold, style->none,
+                  style->dim, "service", "calls", "total", "p50", "p99", "worst", style->none);
+    for (i = 0; i < MIN(count, (size_t)SHOWN); i++) {
+        const json_t *s = statements[i];
+        text_addf(to, "   %-14.14s %8lld", json_string_value(json_object_get(s, "service")),
+                  (long long)number_of(s, "count"));
+        add_duration(to, (double)number_of(s, "total_ns"), 8);
+        add_duration(to, (double)number_of(s, "attl_p50_ns"), 8);
+        add_duration(to, (double)number_of(s, "attl_p99_ns"), 8);
+        add_duration(to, (double)number_of(s, "attl_worst_ns"), 8);
+        text_add(to, "\n      ");
+        prose_wrap(to, json_string_value(json_object_get(s, "name")), 6, 6, width);
+        text_add(to, "\n");
+    }
+    if (count > SHOWN)
+        text_addf(to, "   and %zu others (--json has them all)\n", count - SHOWN);
+    json_decref(all);
+}
+
 static void add_worst(struct text *to, struct analysis *analysis, const char *folder,
                       const struct prose_style *style, unsigned width)
 {
@@ -307,6 +345,7 @@ static void print_text(struct analysis *analysis, const struct report *report, c
     add_endpoints(&out, analysis, style, width);
     add_loops(&out, analysis, style);
     add_functions(&out, analysis, style);
+    add_statements(&out, analysis, style, width);
     add_channels(&out, analysis, style);
     add_worst(&out, analysis, folder, style, width);
     add_attribution(&out, analysis, style, width);

@@ -81,6 +81,10 @@ const struct option_row recording_rows[] = {
              "file.js:checkout; "
              "may be repeated",
      .type = OPTION_CALL, .take = take_function},
+    {"sql",
+     .text = "record the text of SQL statements, without values: numbers, strings and comments are left out "
+             "inside the program that sends them",
+     .type = OPTION_FLAG, .at = AT(observe.sql)},
     {NULL},
 };
 

@@ -402,6 +402,7 @@ static int patch_running(const struct session *session, struct target *target, c
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
     target_layout(target, &config);
     snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
+    config.statements = session->options.sql;
     int r = target_write(target, prepared->attached.config, &config, sizeof(config));
     if (r >= 0)
         r = patch_plan(target, probe, map_in_target, &mapper, ret_set, problem);
@@ -564,9 +565,10 @@ static int try_to_detach(struct session *session, struct program *program, struc
 static void write_down(struct session *session, const struct program *program)
 {
     char what[160];
-    snprintf(what, sizeof(what), "level %s%s%s", level_name(session->level),
+    snprintf(what, sizeof(what), "level %s%s%s%s", level_name(session->level),
              session->kernel ? ", kernel events" : "",
-             session->options.functions[0] ? ", calls of chosen functions" : "");
+             session->options.functions[0] ? ", calls of chosen functions" : "",
+             session->options.sql ? ", SQL statements without values" : "");
     int r = audit_attached(&session->audit, program->proc, program->name, what, session->options.until_ns);
     if (r < 0)
         session_note(session, "%s (%d): %s takes no line about the attachment: %s", program->name,

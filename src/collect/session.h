@@ -28,6 +28,7 @@ struct session_options {
     /* JavaScript functions whose calls are to be seen, each on a line: "checkout", "Class.method",
      * "file.js:checkout"; "" for none. */
     char functions[SONDE_FUNCTIONS_BYTES];
+    bool sql;                  /* the texts of SQL statements are recorded, without values */
     uint64_t written_every_ns; /* what was recorded is written so often; 0: every half second */
     const char *audit_file;    /* attachments are written down there (audit.h); NULL: in the system's log */
     uint64_t until_ns;         /* wall clock: when the caller means to end; 0: when interrupted */

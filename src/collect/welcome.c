@@ -114,6 +114,7 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
     struct sonde_config config;
     target_layout(target, &config);
     snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
+    config.statements = session->options.sql;
     r = owner_claim(target, &probe, true, problem);
     if (r >= 0) {
         r = target_write(target, guest->hello.a, &config, sizeof(config));

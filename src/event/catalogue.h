@@ -200,6 +200,13 @@ enum sonde_meaning {
     F(e, u8, last_chunk, none, "1 when the bytes end a chunked HTTP body")                        \
     F(e, u8, wire, wire, "of commands: what the store speaks")
 
+#define SONDE_FIELDS_sql_statement(F, e)                                               \
+    F(e, u64, number, count,                                                           \
+      "number of the command on its connection, from 1: of the uv:write that follows") \
+    F(e, u32, generation, count, "which use of the descriptor")                        \
+    F(e, i32, fd, fd, "the connection's descriptor")                                   \
+    F(e, u32, statement, name_id, "its text without values")
+
 #define SONDE_FIELDS_http_request(F, e)                                                                     \
     F(e, u64, parser, hex, "server: the parser; client: 0; HTTP/2: the session, as http:session's")         \
     F(e, u64, resource, async_id, "HTTP/2, server: the stream's resource, 0 unknown")                       \
@@ -486,6 +493,8 @@ enum sonde_meaning {
     E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses")     \
     E(stream_io, "uv:io", SPAN, PROBE, "a stream's events are handled")                                     \
     E(stream_write, "uv:write", INSTANT, PROBE, "bytes are written to a stream")                            \
+    E(sql_statement, "sql:statement", INSTANT, PROBE,                                                       \
+      "with --sql: a statement is sent to PostgreSQL, MySQL or MariaDB")                                    \
     E(stream_close, "uv:close", INSTANT, PROBE, "a handle is closed")                                       \
     E(http_request, "http:request", INSTANT, PROBE, "an HTTP request is received or sent")                  \
     E(http_response, "http:response", INSTANT, PROBE, "an HTTP response is sent or received")               \

@@ -38,9 +38,10 @@ enum sonde_context {
 };
 
 struct sonde_config {
-    uint32_t version; /* SONDE_SHARED_VERSION */
-    uint32_t size;    /* sizeof(struct sonde_config) as sonde knows it */
-    uint32_t context; /* enum sonde_context */
+    uint32_t version;    /* SONDE_SHARED_VERSION */
+    uint32_t size;       /* sizeof(struct sonde_config) as sonde knows it */
+    uint32_t context;    /* enum sonde_context */
+    uint32_t statements; /* 1: statements of SQL are recorded, without values */
     /* What a target's config.h asks for, by its name: config.redis.conn_fd. Its offsets begin a cache line.
      */
 #define O(target, name, text) int32_t name;

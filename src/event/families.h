@@ -28,6 +28,7 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     switch (event) {
     case SONDE_EVENT_stream_io:
     case SONDE_EVENT_stream_write:
+    case SONDE_EVENT_sql_statement:
         return 1u << SONDE_PROBE_FAMILY_stream;
     case SONDE_EVENT_http_request:
     case SONDE_EVENT_http_response:

@@ -162,7 +162,7 @@ void verdict_consumers(struct analysis *a, struct finding *f, const struct fault
 {
     struct duration worst, all, held;
     double share;
-    const struct holder *most = holder_of_most(fault, &share);
+    const struct holder *most = holder_of_most(fault->holders, &share);
     const char *queue = fault->command ? fault->command : "a queue";
     const char *who = fault->lanes == 1
                           ? finding_say(f, "%s, their only consumer, was", fault->service)

@@ -64,7 +64,7 @@ struct fault {
     struct holder {
         const char *route; /* NULL: not known */
         uint64_t total_ns, worst_ns;
-    } holders[8];
+    } holders[8], statements[8]; /* and with which statements, in place of routes */
     /* stalls: the longest that had not ended with the trace, and that had; without waits for a CPU */
     uint64_t open_ns, closed_ns;
     bool worker;   /* of a thread that serves no requests: it delays only what waits for its work */
@@ -83,6 +83,7 @@ struct fault {
     /* redis */
     const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer */
     const char *asked;                    /* slow-peer: the call, when command is an address */
+    const char *statement; /* slow-peer, many-calls: what was asked, of SQL and without values; NULL */
     uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
     struct map clients;
     int64_t arguments;
@@ -183,7 +184,7 @@ void lane_add(struct analysis *a, struct lane **lane, uint64_t serial, uint64_t 
 double lane_busy_share(const struct lane *lane, uint64_t open_since_ns, uint64_t from_ns, uint64_t to_ns);
 void lane_add_holders(struct fault *fault, const struct lane *lane, uint64_t from_ns, uint64_t to_ns);
 /* verdict_pool.c: who had them most; share: of all the time that they were held. */
-const struct holder *holder_of_most(const struct fault *fault, double *ret_share);
+const struct holder *holder_of_most(const struct holder holders[8], double *ret_share);
 
 /* consumers.c: who takes messages from a queue (interned, NULL not known) over a connection; NULL without
  * memory. It takes one; one that it took is dealt with (job: serial of the request that it was, 0 none). */

@@ -18,7 +18,8 @@ static const double BUSY_SHARE = 0.85;
 
 struct lane_use {
     uint64_t start_ns, end_ns, owner; /* owner: serial, 0 unknown */
-    const char *route;
+    uint64_t longest_ns;              /* of several statements: that one's */
+    const char *route, *statement;
 };
 
 struct lane {
@@ -36,7 +37,8 @@ static const char *route_name(struct analysis *a, uint64_t serial)
     return intern_string(a, name);
 }
 
-static void use(struct analysis *a, struct lane **lane, uint64_t serial, uint64_t start_ns, uint64_t end_ns)
+static void use(struct analysis *a, struct lane **lane, uint64_t serial, uint64_t start_ns, uint64_t end_ns,
+                const char *statement)
 {
     if (!*lane && !(*lane = calloc(1, sizeof(**lane)))) {
         a->failed = true;
@@ -46,21 +48,30 @@ static void use(struct analysis *a, struct lane **lane, uint64_t serial, uint64_
     struct lane_use *last = l->count ? &l->uses[(l->count - 1) % LANE_USES] : NULL;
     l->owned += serial != 0;
     if (last && last->owner == serial && serial && start_ns >= last->start_ns) {
+        if (statement && end_ns - start_ns >= last->longest_ns) {
+            last->statement = statement;
+            last->longest_ns = end_ns - start_ns;
+        }
         last->end_ns = MAX(last->end_ns, end_ns); /* it keeps the connection, as for a transaction */
         return;
     }
-    l->uses[l->count++ % LANE_USES] = (struct lane_use){start_ns, end_ns, serial, route_name(a, serial)};
+    l->uses[l->count++ % LANE_USES] = (struct lane_use){.start_ns = start_ns,
+                                                        .end_ns = end_ns,
+                                                        .owner = serial,
+                                                        .longest_ns = statement ? end_ns - start_ns : 0,
+                                                        .route = route_name(a, serial),
+                                                        .statement = statement};
 }
 
 void lane_add(struct analysis *a, struct lane **lane, uint64_t serial, uint64_t start_ns, uint64_t end_ns)
 {
-    use(a, lane, serial, start_ns, end_ns);
+    use(a, lane, serial, start_ns, end_ns, NULL);
 }
 
 void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns)
 {
     if (c->peer_name && !call->message && !(c->protocol && c->protocol->parallel))
-        use(a, &c->lane, call->owner, call->sent_ns, end_ns);
+        use(a, &c->lane, call->owner, call->sent_ns, end_ns, call->statement);
 }
 
 void lane_worked(struct analysis *a, struct channel *c, uint64_t serial)
@@ -75,7 +86,7 @@ void lane_worked(struct analysis *a, struct channel *c, uint64_t serial)
         return;
     }
     /* For its pool it is free once its answer has been read. */
-    use(a, &c->lane, serial, task->sent_ns, task->read_ns);
+    use(a, &c->lane, serial, task->sent_ns, task->read_ns, NULL);
 }
 
 /* ---- how busy ---- */
@@ -153,10 +164,10 @@ static double work_share(const struct channel *c, const struct thread *loop, uin
 
 /* ---- who held them ---- */
 
-static void add_holder(struct fault *fault, const char *route, uint64_t held_ns, uint64_t use_ns)
+static void add_holder(struct holder holders[8], const char *route, uint64_t held_ns, uint64_t use_ns)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(fault->holders); i++) {
-        struct holder *h = &fault->holders[i];
+    for (size_t i = 0; i < 8; i++) {
+        struct holder *h = &holders[i];
         if (h->route != route && h->total_ns)
             continue;
         h->route = route;
@@ -171,9 +182,12 @@ static void add_holders(struct fault *fault, const struct lane *l, uint64_t from
 {
     for (size_t i = l && l->count > LANE_USES ? l->count - LANE_USES : 0; l && i < l->count; i++) {
         const struct lane_use *u = &l->uses[i % LANE_USES];
-        if (u->end_ns > from_ns && u->start_ns < to_ns)
-            add_holder(fault, known ? u->route : NULL, MIN(u->end_ns, to_ns) - MAX(u->start_ns, from_ns),
-                       u->end_ns - u->start_ns);
+        uint64_t held_ns = MIN(u->end_ns, to_ns) - MAX(u->start_ns, from_ns);
+        if (u->end_ns <= from_ns || u->start_ns >= to_ns)
+            continue;
+        add_holder(fault->holders, known ? u->route : NULL, held_ns, u->end_ns - u->start_ns);
+        if (u->statement)
+            add_holder(fault->statements, u->statement, held_ns, u->end_ns - u->start_ns);
     }
 }
 

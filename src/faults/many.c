@@ -15,7 +15,17 @@ static const uint64_t CALL_MAX_NS = 30 * NS_PER_MS;
 struct asked {
     const char *peer;
     uint64_t calls, net_ns, until_ns;
+    /* The statement that most of them are, if one is (Boyer and Moore's majority vote). */
+    const char *statement;
+    uint64_t votes;
 };
+
+static void vote(struct asked *asked, const char *statement)
+{
+    if (!asked->votes)
+        asked->statement = statement;
+    asked->votes += asked->statement == statement ? 1 : UINT64_MAX;
+}
 
 static struct asked *asked_of(struct asked *list, size_t *count, const char *peer)
 {
@@ -41,6 +51,8 @@ static void charge(struct analysis *a, const struct process *process, struct req
     fault->command = asked->peer;
     fault->count++;
     fault->attempts += asked->calls;
+    if (asked->calls > fault->most_attempts)
+        fault->statement = asked->votes ? asked->statement : NULL;
     fault->most_attempts = MAX(fault->most_attempts, asked->calls);
     fault->total_ns += asked->net_ns;
     fault->worst_ns = MAX(fault->worst_ns, asked->net_ns);
@@ -67,6 +79,7 @@ void many_request_done(struct analysis *a, const struct process *process, struct
         if (!asked || span->start_ns < asked->until_ns) /* at once with others, or behind them */
             continue;
         asked->calls++;
+        vote(asked, span->statement);
         asked->net_ns += activity_net_ns(thread, span->start_ns, span->end_ns);
         asked->until_ns = span->end_ns;
     }
@@ -92,8 +105,12 @@ void verdict_many(struct analysis *a, struct finding *f, const struct fault *fau
                     "None of these calls took long, but each began only when the one before was answered: "
                     "%llu calls in total, most of the time of these requests.",
                     (unsigned long long)fault->attempts);
+    if (fault->statement)
+        f->detail = finding_say(f, "%s The statement that was repeated: %s", f->detail, fault->statement);
     verdict_place(f, fault, "http");
     finding_add_text(f, "endpoint", fault->route);
+    if (fault->statement)
+        finding_add_text(f, "statement", fault->statement);
     finding_add_text(f, "peer", peer ? peer->service : fault->command);
     finding_add_count(f, "requests_count", fault->count);
     finding_add_count(f, "calls_count", fault->attempts);

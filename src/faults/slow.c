@@ -21,7 +21,7 @@ static struct fault *charge(struct analysis *a, const struct process *process, e
                             const char *name, const char *service, const char *command,
                             const struct request *request, uint64_t start_ns, uint64_t end_ns)
 {
-    char key[512];
+    char key[1536];
     snprintf(key, sizeof(key), "%s|%s|%s", service ? service : "", name ? name : "", command ? command : "");
     struct fault *fault = fault_get(a, kind, process, key);
     if (!fault)
@@ -223,11 +223,11 @@ static void judge_step(struct analysis *a, const struct process *process, struct
         if (took_ns - own_ns < SLOW_NS)
             return;
         bool command = span->kind == VSPAN_command && span->wire != SONDE_wire_resp; /* which has a name */
-        struct fault *fault =
-            charge(a, process, FINDING_slow_peer, peer, service, command ? span->name : NULL, request,
-                   step->start_ns, step->end_ns - own_ns);
+        const char *asked = span->statement ? span->statement : span->name;
+        struct fault *fault = charge(a, process, FINDING_slow_peer, peer, service, command ? asked : NULL,
+                                     request, step->start_ns, step->end_ns - own_ns);
         if (fault && (span->kind == VSPAN_http || command))
-            fault->asked = span->name;
+            fault->asked = span->name, fault->statement = span->statement;
     } else if (step->class == PATH_OTHER && span->child && span->child->service == step->service &&
                !span->child->ambiguous) {
         /* That it waited is what its thread's own account must say. */

@@ -385,6 +385,8 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
                   "What was sent to %s was answered late. It is not traced, so only its socket is known; "
                   "the event loop of %s was free to read the answer.",
                   peer, fault->service);
+    if (fault->statement)
+        f->detail = finding_say(f, "%s The statement: %s", f->detail, fault->statement);
     verdict_place(f, fault, "http");
     if (!fault->caller)
         f->where.layer = "kernel";
@@ -392,6 +394,8 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
     if (fault->asked || fault->caller)
         finding_add_text(f, "call", fault->asked ? fault->asked : name);
     finding_add_text(f, "traced", fault->caller ? "yes" : "no");
+    if (fault->statement)
+        finding_add_text(f, "statement", fault->statement);
     finding_add_count(f, "calls_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);

@@ -6,12 +6,12 @@
 
 #include "faults/faults.h"
 
-const struct holder *holder_of_most(const struct fault *fault, double *ret_share)
+const struct holder *holder_of_most(const struct holder holders[8], double *ret_share)
 {
-    const struct holder *most = &fault->holders[0];
+    const struct holder *most = &holders[0];
     uint64_t all_ns = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(fault->holders); i++) {
-        const struct holder *h = &fault->holders[i];
+    for (size_t i = 0; i < 8; i++) {
+        const struct holder *h = &holders[i];
         all_ns += h->total_ns;
         if (h->total_ns > most->total_ns)
             most = h;
@@ -24,8 +24,9 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
 {
     bool workers = fault->kind == FINDING_worker_pool_starved;
     struct duration worst, all, held, queue;
-    double share;
-    const struct holder *most = holder_of_most(fault, &share);
+    double share, of_statements;
+    const struct holder *most = holder_of_most(fault->holders, &share);
+    const char *statement = holder_of_most(fault->statements, &of_statements)->route;
     const struct process *peer = process_serving(a, fault->command);
     const char *to = workers ? ""
                      : peer  ? finding_say(f, " to %s (%s)", peer->service, fault->command)
@@ -52,8 +53,9 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
     f->detail = finding_say(
         f,
         "Nothing else was seen that they could have waited for, and %s busy all that time: %.0f %% of "
-        "it with %s, up to %s at a time. %s%s",
+        "it with %s, up to %s at a time.%s %s%s",
         fault->lanes == 1 ? "it was" : "all of them were", share * 100, who, say_ns(&held, most->worst_ns),
+        statement ? finding_say(f, " Most of it was for the statement: %s.", statement) : "",
         workers ? "A worker does one task at a time." : "Each serves one request at a time.", machine);
     verdict_place(f, fault, workers ? "js" : "http");
     if (!workers)
@@ -66,6 +68,8 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
     finding_add_text(f, "held_by", who);
     finding_add_real(f, "held_share", share);
     finding_add_count(f, "held_worst_ns", most->worst_ns);
+    if (statement)
+        finding_add_text(f, "statement", statement);
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 

@@ -78,6 +78,7 @@
          EVIDENCE("held_by", "whose requests held them most of that time")                                   \
          EVIDENCE("held_share", "their share of it, 0 to 1")                                                 \
          EVIDENCE("held_worst_ns", "the longest that one of them held one")                                  \
+         EVIDENCE("statement", "with --sql: the statement that held them most, without values") \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(worker_pool_starved, "worker-pool-starved", INFO, WARNING,                                          \
          "Requests waited for a worker thread because tasks of others occupied all of them.",                \
@@ -110,6 +111,7 @@
          EVIDENCE("peer", "the service, or its address where it is not traced")                              \
          EVIDENCE("call", "what was requested, where known")                                                 \
          EVIDENCE("traced", "\"yes\" when the peer is traced")                                               \
+         EVIDENCE("statement", "with --sql: the statement, without values") \
          EVIDENCE("calls_count", "calls that requests waited that long for")                                 \
          EVIDENCE("waited_ns", "their waiting time in total, less what the service's own event loop or a "   \
                                "lack of CPUs explains")                                                      \
@@ -132,6 +134,7 @@
          "other's answers together, or keep what is asked for often.", \
          EVIDENCE("endpoint", "method and route") \
          EVIDENCE("peer", "the service, or its address where it is not traced") \
+         EVIDENCE("statement", "with --sql: the statement that most of the calls were, without values") \
          EVIDENCE("requests_count", "requests that did so") \
          EVIDENCE("calls_count", "calls that they made, in total") \
          EVIDENCE("most_count", "calls of one request, at most") \

@@ -44,6 +44,7 @@ float attl_add(struct analysis *a, const char *service, const struct vspan *span
     uint64_t took_ns = span->end_ns - span->start_ns;
     float factor = unusual(attl, took_ns);
     attl->count++;
+    attl->total_ns += took_ns;
     attl->gc_ns += span->gc_ns;
     attl->gc_hits += span->gc_ns > 0;
     attl->worst_ns = MAX(attl->worst_ns, took_ns);
@@ -57,7 +58,8 @@ float attl_add(struct analysis *a, const char *service, const struct vspan *span
 const struct attl *attl_of(const struct analysis *a, const char *service, const char *name)
 {
     array_foreach (&a->attl, attl)
-        if (attl->service == service && attl->name && strcmp(attl->name, name) == 0)
+        if (attl->service == service && attl->kind != ATTL_STATEMENT && attl->name &&
+            strcmp(attl->name, name) == 0)
             return attl;
     return NULL;
 }
@@ -74,11 +76,12 @@ void attl_free(struct analysis *a)
 
 static const char *kind_name(uint8_t kind)
 {
-    return kind == VSPAN_pool      ? "pool"
-           : kind == VSPAN_http    ? "call"
-           : kind == VSPAN_ipc     ? "message"
-           : kind == VSPAN_command ? "command"
-                                   : "exchange";
+    return kind == VSPAN_pool       ? "pool"
+           : kind == VSPAN_http     ? "call"
+           : kind == VSPAN_ipc      ? "message"
+           : kind == VSPAN_command  ? "command"
+           : kind == ATTL_STATEMENT ? "statement"
+                                    : "exchange";
 }
 
 json_t *analysis_operations_json(const struct analysis *a)
@@ -98,6 +101,8 @@ json_t *analysis_operations_json(const struct analysis *a)
             json_object_set_new(object, "work_p99_ns",
                                 json_integer((json_int_t)sketch_quantile(&x->work, 0.99)));
         }
+        if (x->kind == ATTL_STATEMENT)
+            json_object_set_new(object, "total_ns", json_integer((json_int_t)x->total_ns));
         json_array_append_new(array, object);
     }
     return array;

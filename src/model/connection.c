@@ -335,6 +335,11 @@ static void call_ended(struct analysis *a, const struct connection *c, const str
         if ((*p)->paused_ns)
             own.gc_ns += (*p)->paused_ns((const struct thread *)(uintptr_t)*slot, own.start_ns, own.end_ns);
     float unusual = attl_add(a, c->process->service, &own);
+    if (call->statement) {
+        own.name = call->statement;
+        own.kind = ATTL_STATEMENT;
+        attl_add(a, c->process->service, &own);
+    }
     if (span) {
         span->gc_ns = own.gc_ns;
         span->unusual = unusual;
@@ -433,6 +438,7 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .resends = call->resends,
                          .resent_ns = call->resent_ns,
                          .name = call->name,
+                         .statement = call->statement,
                          .peer = call->peer,
                          .work_start_ns = call->work_start_ns,
                          .work_end_ns = call->work_end_ns,

@@ -56,6 +56,7 @@ struct call {
     uint32_t write_messages;
     int64_t peer_pid, peer_tid;
     const char *name, *peer; /* peer: its address */
+    const char *statement;   /* interned: of SQL, without values; NULL: not known */
     struct request *child;   /* http: a reference */
 };
 
@@ -156,6 +157,7 @@ struct connection {
     ARRAY(uint64_t) waiting;
     size_t first_waiting;
     uint64_t unclaimed; /* serial of the newest request whose sender's record has not come yet */
+    struct sql_statements *statements;    /* sql.c: of commands whose write is not read yet; NULL */
     ARRAY(struct executed_command) early; /* a store's: executed, and the client's call is not known yet */
     uint8_t tells; /* a store's: it numbers the commands that it executes as the client does */
     /* A store's, which tells of each answer before it is written: bytes of those so far. Its client's: what
@@ -261,10 +263,13 @@ struct long_turn {
 };
 enum { LONG_TURNS = 32 };
 
+/* In place of a kind of span: calls with the same statement of SQL, which is their name. */
+enum { ATTL_STATEMENT = 255 };
+
 struct attl {
     const char *service, *name;
     uint8_t kind;
-    uint64_t count, worst_ns, gc_ns, gc_hits;
+    uint64_t count, total_ns, worst_ns, gc_ns, gc_hits;
     struct sketch latency, work;
 };
 

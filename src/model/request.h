@@ -65,17 +65,18 @@ struct vspan {
     uint64_t polled_ns; /* answered: the loop polled after it and there was no answer yet; 0 unknown */
     uint64_t
         stalled_ns; /* message: of it, the event loop of the other end was blocked (a finding of its own) */
-    uint64_t starting_ns; /* message: of it, the other end was still starting */
-    uint8_t message;      /* http: a WebSocket message */
-    uint8_t shared;       /* callback: other requests may be served in it too */
-    uint8_t lost;         /* enum vspan_lost */
-    uint16_t status;      /* http: of the answer, 0 none */
-    uint8_t grpc;         /* http: grpc-status and 1; 0: no gRPC call, or it has not ended */
-    uint16_t resends;     /* how often TCP sent a segment again on its connection meanwhile ... */
-    uint64_t resent_ns;   /* ... and when last; 0: never */
-    const char *name;     /* interned: resource type, kind of operation, command, collection */
-    const char *peer;     /* interned: the other end's address; NULL */
-    const char *detail;   /* interned: function, peer, how the operation was asked for; NULL */
+    uint64_t starting_ns;  /* message: of it, the other end was still starting */
+    uint8_t message;       /* http: a WebSocket message */
+    uint8_t shared;        /* callback: other requests may be served in it too */
+    uint8_t lost;          /* enum vspan_lost */
+    uint16_t status;       /* http: of the answer, 0 none */
+    uint8_t grpc;          /* http: grpc-status and 1; 0: no gRPC call, or it has not ended */
+    uint16_t resends;      /* how often TCP sent a segment again on its connection meanwhile ... */
+    uint64_t resent_ns;    /* ... and when last; 0: never */
+    const char *name;      /* interned: resource type, kind of operation, command, collection */
+    const char *peer;      /* interned: the other end's address; NULL */
+    const char *statement; /* interned: command: of SQL, without values; NULL */
+    const char *detail;    /* interned: function, peer, how the operation was asked for; NULL */
     /* The operation at work: pool: on a pool thread; redis: executing; 0 unknown or not begun. The ATTL of
      * the paper is end_ns - start_ns, the run time worked_ns(), the rest is waiting. */
     uint64_t work_start_ns, work_end_ns;

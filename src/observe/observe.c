@@ -98,6 +98,7 @@ static int parse(const struct observe_options *o, struct session_options *ret, s
     ret->request_context = SONDE_CONTEXT_AUTO;
     ret->budget = BUDGET_DEFAULTS;
     ret->no_kernel = o->no_kernel;
+    ret->sql = o->sql;
     ret->written_every_ns = o->written_every_ns;
     ret->audit_file = o->audit;
     int r = o->level ? level_parse(o->level, &ret->level, problem) : 0;

@@ -46,6 +46,7 @@ struct observe_options {
     const char *user;   /* name or number: whom a command runs as; NULL: who called sudo, else our own */
     const char *audit;  /* a file that gets a line about each attachment; NULL: the system's log */
     const char *functions; /* JavaScript functions whose calls are recorded, each on a line; NULL: none */
+    bool sql;              /* statements of SQL are recorded, without values */
     const char *request_context; /* how operations are attributed to requests: "auto", "script", "native",
                                   "bounded", "off"; NULL: auto */
     uint64_t duration_ns;        /* observe_run() ends by itself after that; 0: it does not */

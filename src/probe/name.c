@@ -3,13 +3,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe.h"
 
-enum { NAMES = 4096, TRIES = 16, TEXTS = 256 };
+enum { NAMES = 4096, TRIES = 16, TEXTS = 256, STATEMENTS = 1024, NAME_BYTES = 63 };
 
 static struct {
     uint64_t key;
     uint32_t number;
 } names[NAMES];
-static uint32_t last_number, text_count;
+static uint32_t last_number, text_count, statement_count;
 
 static uint32_t place_of(uint64_t key)
 {
@@ -29,10 +29,8 @@ uint32_t name_find(uint64_t key)
     return 0;
 }
 
-uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uint32_t length)
+static uint32_t add(struct probe_thread *self, uint64_t key, const char *text, uint32_t length)
 {
-    if (length > 63)
-        length = 63;
     uint32_t place = place_of(key);
     for (int i = 0; i < TRIES; i++, place = (place + 1) % NAMES) {
         uint64_t found = 0;
@@ -50,26 +48,43 @@ uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uin
     return 0; /* the neighbourhood is full: unnamed, never wrongly named */
 }
 
-uint32_t name_of_text(struct probe_thread *self, const char *text, uint32_t length)
+uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uint32_t length)
 {
-    if (!length || length > 63)
-        return 0;
+    return add(self, key, text, length < NAME_BYTES ? length : NAME_BYTES);
+}
+
+/* *count: how many different ones there were so far, of at most `most`. */
+static uint32_t of_text(struct probe_thread *self, const char *text, uint32_t length, uint32_t *count,
+                        uint32_t most)
+{
     uint64_t key = 0xCBF29CE484222325ull;
     for (uint32_t i = 0; i < length; i++)
         key = (key ^ (uint8_t)text[i]) * 0x100000001B3ull;
     key |= 1ull << 63; /* no pointer has it */
     uint32_t number = name_find(key);
-    if (number || __atomic_load_n(&text_count, __ATOMIC_RELAXED) >= TEXTS)
+    if (number || __atomic_load_n(count, __ATOMIC_RELAXED) >= most)
         return number;
-    __atomic_add_fetch(&text_count, 1, __ATOMIC_RELAXED);
-    return name_add(self, key, text, length);
+    __atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+    return add(self, key, text, length);
+}
+
+uint32_t name_of_text(struct probe_thread *self, const char *text, uint32_t length)
+{
+    if (!length || length > NAME_BYTES)
+        return 0;
+    return of_text(self, text, length, &text_count, TEXTS);
+}
+
+uint32_t name_of_statement(struct probe_thread *self, const char *text, uint32_t length)
+{
+    return of_text(self, text, length, &statement_count, STATEMENTS);
 }
 
 void names_forget(void)
 {
     if (!last_number)
         return; /* memory that was never used is not touched */
-    text_count = 0;
+    text_count = statement_count = 0;
     for (uint32_t i = 0; i < NAMES; i++) {
         names[i].key = 0;
         names[i].number = 0;

@@ -97,6 +97,7 @@ struct probe_thread {
     struct queue_seen queue_taken[QUEUE_PENDING]; /* the same of brokers' messages */
     uint32_t queue_pending;
     uint8_t queue_wire;
+    struct statements *statements; /* of the write that is being read; NULL: they are not asked for */
     /* The newest boundary between two things: when it was, and what boundary_mark() said then; 0: none. */
     uint64_t boundary_tsc, boundary_mark;
     uint64_t held_end; /* where the record ends that is held back */
@@ -492,6 +493,9 @@ uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uin
  * get a number, so that a program which never stops making them leaves room for others. */
 uint32_t name_of_text(struct probe_thread *self, const char *text, uint32_t length);
 
+/* The same for a statement without its values (statement.h), which may be longer. */
+uint32_t name_of_statement(struct probe_thread *self, const char *text, uint32_t length);
+
 /* A new trace begins: every name is told again. */
 void names_forget(void);
 
@@ -531,10 +535,14 @@ struct descriptor {
     uint8_t websocket_server;
     uint8_t websocket_asked; /* HTTP client: the newest request wants the connection to become one */
     uint8_t chunked;         /* HTTP server: the response being written is chunked */
-    uint8_t queue;           /* of a connection to a broker: 1 + its place in delivery.c; 0 none */
+    uint8_t queue;           /* what is read on it is looked at: a broker's, 1 + its place in delivery.c;
+                                READS_PREPARED; 0: it is not */
     uint64_t http2_session;  /* the newest that was told */
     struct websocket websocket[2];
 } __attribute__((aligned(64)));
+
+/* Of a connection to MySQL: the answer to a statement that is prepared comes next. */
+enum { READS_PREPARED = 255 };
 
 enum protocol {
     PROTOCOL_UNKNOWN,

@@ -12,6 +12,7 @@
 #define PROBE_WIRE_MYSQL_H
 
 #include "probe/sql.h"
+#include "probe/statement.h"
 #include "probe/wire.h"
 
 enum {
@@ -20,15 +21,26 @@ enum {
     MYSQL_COMMAND = MYSQL_CAPABILITIES + 4,
     MYSQL_TEXT,
     MYSQL_BODY,
+    MYSQL_PREPARED, /* to MYSQL_PREPARED + 3: which statement is executed */
 };
 
-enum { MYSQL_GREETED = 1, MYSQL_COMMANDED = 2, MYSQL_SQL_SHIFT = 16 }; /* commands->items */
+/* commands->items; MYSQL_WITH_ATTRIBUTES: what stands before the text of a query says how many there are. */
+enum {
+    MYSQL_GREETED = 1,
+    MYSQL_COMMANDED = 2,
+    MYSQL_WITH_ATTRIBUTES = 4,
+    MYSQL_KEPT = MYSQL_GREETED | MYSQL_COMMANDED | MYSQL_WITH_ATTRIBUTES,
+    MYSQL_SQL_SHIFT = 16,
+};
+
+enum { MYSQL_QUERY = 0x03, MYSQL_PREPARE = 0x16, MYSQL_EXECUTE = 0x17, MYSQL_EXECUTE_MANY = 0xfa };
 
 enum {
     MYSQL_COMPRESSED = 0x20,
     MYSQL_PROTOCOL_41 = 0x200,
     MYSQL_TLS = 0x800,
     MYSQL_ZSTD = 1 << 26,
+    MYSQL_ATTRIBUTES = 1 << 27,
     MYSQL_TLS_BYTES = 32,
     MYSQL_ANSWER_MIN = 33,
 };
@@ -72,10 +84,10 @@ static inline struct mysql_word mysql_command(uint8_t code, bool *ret_answered, 
         return (struct mysql_word){"PING", 4};
     case 0x11:
         return (struct mysql_word){"authenticate", 12};
-    case 0x16:
+    case MYSQL_PREPARE:
         return (struct mysql_word){"PREPARE", 7};
-    case 0x17:
-    case 0xfa: /* MariaDB's for many rows */
+    case MYSQL_EXECUTE:
+    case MYSQL_EXECUTE_MANY: /* MariaDB's */
         return (struct mysql_word){"EXECUTE", 7};
     case 0x1c:
         return (struct mysql_word){"FETCH", 5};
@@ -115,6 +127,14 @@ static inline void mysql_packet(struct probe_thread *self, struct commands *d, u
     }
 }
 
+static inline void mysql_statement_byte(struct statements *s, uint8_t byte)
+{
+    if (s && s->skip) /* no attribute, in one set; else their values stand before the text */
+        s->reading &= byte == 2 - s->skip--;
+    else
+        statements_byte(s, byte);
+}
+
 static inline void mysql_text(struct probe_thread *self, struct commands *d, int byte, uint32_t begun,
                               uint32_t *operation)
 {
@@ -124,9 +144,28 @@ static inline void mysql_text(struct probe_thread *self, struct commands *d, int
         const char *known = sql_word(d->value, &length);
         mysql_name(self, known, length, begun, operation);
     }
-    d->items = (d->items & (MYSQL_GREETED | MYSQL_COMMANDED)) | (uint64_t)sql << MYSQL_SQL_SHIFT;
-    if (sql == SQL_DONE)
+    d->items = (d->items & MYSQL_KEPT) | (uint64_t)sql << MYSQL_SQL_SHIFT;
+    struct statements *s = self->statements;
+    if (byte >= 0)
+        mysql_statement_byte(s, (uint8_t)byte);
+    if (sql == SQL_DONE && (!s || !s->reading))
         d->state = MYSQL_BODY;
+}
+
+/* A command whose code is `code` begins, the nth in this write: what of it is read. */
+static inline uint8_t mysql_begins(struct probe_thread *self, const struct commands *d, uint8_t code,
+                                   uint32_t nth)
+{
+    struct statements *s = self->statements;
+    if (s && (code == MYSQL_QUERY || code == MYSQL_PREPARE)) {
+        statements_text(s, STATEMENT_MYSQL, nth);
+        s->preparing = code == MYSQL_PREPARE;
+        s->prepares += s->preparing && s->prepares < 2;
+        s->skip = code == MYSQL_QUERY && d->items & MYSQL_WITH_ATTRIBUTES ? 2 : 0;
+    }
+    if (s && (code == MYSQL_EXECUTE || code == MYSQL_EXECUTE_MANY))
+        return MYSQL_PREPARED;
+    return code == MYSQL_QUERY || (s && code == MYSQL_PREPARE) ? MYSQL_TEXT : MYSQL_BODY;
 }
 
 static WIRE_APART uint32_t wire_mysql_follow(struct probe_thread *self, struct commands *d, struct cursor *c,
@@ -159,6 +198,8 @@ static WIRE_APART uint32_t wire_mysql_follow(struct probe_thread *self, struct c
                       (d->value & MYSQL_TLS && d->skip < MYSQL_ANSWER_MIN - 4);
             if (!d->lost)
                 mysql_name(self, "connect", 7, ++begun, operation);
+            if (d->value & MYSQL_ATTRIBUTES)
+                d->items |= MYSQL_WITH_ATTRIBUTES;
             d->value = 0;
             d->state = MYSQL_BODY;
         } else if (d->state == MYSQL_COMMAND) {
@@ -168,8 +209,19 @@ static WIRE_APART uint32_t wire_mysql_follow(struct probe_thread *self, struct c
             begun += answered && known;
             if (answered && known)
                 mysql_name(self, name.text, name.length, begun, operation);
-            d->items &= MYSQL_GREETED | MYSQL_COMMANDED;
-            d->state = b == 0x03 ? MYSQL_TEXT : MYSQL_BODY;
+            d->items &= MYSQL_KEPT;
+            d->state = mysql_begins(self, d, b, begun);
+            if (!--d->skip)
+                d->state = MYSQL_HEAD;
+        } else if (d->state >= MYSQL_PREPARED) {
+            d->value |= (uint64_t)b << 8 * (d->state - MYSQL_PREPARED);
+            if (++d->state == MYSQL_PREPARED + 4) {
+                uint64_t number = (uint32_t)d->value;
+                d->value = 0;
+                d->state = MYSQL_BODY;
+                statements_prepared(self->statements, number == UINT32_MAX ? STATEMENT_NEWEST : number,
+                                    begun);
+            }
             if (!--d->skip)
                 d->state = MYSQL_HEAD;
         } else {
@@ -177,6 +229,7 @@ static WIRE_APART uint32_t wire_mysql_follow(struct probe_thread *self, struct c
             mysql_text(self, d, b, begun, operation);
             if (!d->skip) {
                 mysql_text(self, d, -1, begun, operation);
+                statements_text_end(self, self->statements, true);
                 d->state = MYSQL_HEAD;
             }
         }

@@ -11,6 +11,7 @@
 #define PROBE_WIRE_POSTGRESQL_H
 
 #include "probe/sql.h"
+#include "probe/statement.h"
 #include "probe/wire.h"
 
 enum {
@@ -20,6 +21,8 @@ enum {
     PG_BODY = PG_LENGTH + 4,
     PG_NAME, /* of a statement, up to a zero byte */
     PG_TEXT,
+    PG_PORTAL,   /* whose name stands before ... */
+    PG_PREPARED, /* ... that of the statement that is bound to it: where statements are asked for */
 };
 
 enum { PG_VERSION = 3, PG_TLS = 80877103, PG_GSSAPI = 80877104, PG_FIRST_MAX = 10000 };
@@ -56,6 +59,7 @@ static inline bool pg_begins(struct probe_thread *self, struct commands *d, uint
     switch (d->items & PG_TYPE_BITS) {
     case 'Q':
         d->state = PG_TEXT;
+        statements_text(self->statements, STATEMENT_POSTGRESQL, begun + 1);
         d->items &= ~(uint64_t)PG_SERIES;
         return true;
     case 'F':
@@ -73,10 +77,17 @@ static inline bool pg_begins(struct probe_thread *self, struct commands *d, uint
     case 'P':
     case 'B': {
         bool first = !(d->items & PG_SERIES);
-        if (first && (d->items & PG_TYPE_BITS) == 'P')
+        if (first && (d->items & PG_TYPE_BITS) == 'P') {
             d->state = PG_NAME;
-        else if (first)
+            statements_text(self->statements, STATEMENT_POSTGRESQL, begun + 1);
+        } else if (first) {
             pg_name(self, "EXECUTE", 7, begun + 1, operation); /* of what was prepared before */
+            d->state = PG_PORTAL;
+        }
+        if (self->statements) {
+            self->statements->name = 0;
+            self->statements->nth = begun + 1;
+        }
         d->items |= PG_SERIES;
         return first;
     }
@@ -98,6 +109,24 @@ static inline bool pg_begins(struct probe_thread *self, struct commands *d, uint
     return false;
 }
 
+/* A byte of a statement's name; begun: of the commands, that it is of. */
+static inline void pg_prepared(struct probe_thread *self, struct commands *d, uint8_t b, uint32_t begun)
+{
+    struct statements *s = self->statements;
+    if (d->state == PG_PORTAL) {
+        d->state = b ? PG_PORTAL : PG_PREPARED;
+    } else if (b) {
+        if (s)
+            s->name = ((s->name ? s->name : 0xCBF29CE484222325ull) ^ b) * 0x100000001B3ull;
+    } else if (d->state == PG_NAME) {
+        d->state = PG_TEXT;
+    } else {
+        if (s && s->name && begun && s->nth == begun) /* all of the name is in this write */
+            statements_prepared(s, s->name, begun);
+        d->state = PG_BODY;
+    }
+}
+
 static inline void pg_text(struct probe_thread *self, struct commands *d, int byte, uint32_t begun,
                            uint32_t *operation)
 {
@@ -109,7 +138,12 @@ static inline void pg_text(struct probe_thread *self, struct commands *d, int by
             pg_name(self, known, length, begun, operation);
     }
     d->items = (d->items & (PG_TYPE_BITS | PG_SERIES | PG_NAMED)) | (uint64_t)sql << PG_SQL_SHIFT;
-    if (sql == SQL_DONE)
+    struct statements *s = self->statements;
+    if (byte < 0)
+        statements_text_end(self, s, true);
+    else
+        statements_byte(s, (uint8_t)byte);
+    if (sql == SQL_DONE && (byte < 0 || !s || !s->reading))
         d->state = PG_BODY;
 }
 
@@ -163,8 +197,8 @@ static WIRE_APART uint32_t wire_postgresql_follow(struct probe_thread *self, str
                 d->state = PG_TYPE;
         } else {
             d->skip--;
-            if (d->state == PG_NAME)
-                d->state = b ? PG_NAME : PG_TEXT;
+            if (d->state != PG_TEXT)
+                pg_prepared(self, d, b, begun);
             else
                 pg_text(self, d, b ? b : -1, begun, operation);
             if (!d->skip)

@@ -5,6 +5,7 @@
 #include "probe/context.h"
 #include "probe/headers.h"
 #include "probe/delivery.h"
+#include "probe/statement.h"
 #include "probe/websocket.h"
 #include "probe/wire.h"
 #include "probe/wire_memcached.h"
@@ -151,11 +152,32 @@ static WIRE_APART uint32_t other_commands_begun(struct probe_thread *self, struc
     return begun;
 }
 
-static uint32_t commands_begun(struct probe_thread *self, struct descriptor *d, struct cursor *cursor,
-                               uint32_t *operation)
+/* The same where the statements are asked for. */
+static WIRE_APART uint32_t statements_begun(struct probe_thread *self, struct descriptor *d,
+                                            struct cursor *cursor, uint32_t *operation, uint64_t now)
 {
-    return d->commands.wire == SONDE_wire_resp ? wire_resp_follow(self, &d->commands, cursor, operation)
-                                               : other_commands_begun(self, d, cursor, operation);
+    struct statements s;
+    uint64_t connection = (uint64_t)(d - descriptors) << 32 | d->generation;
+    statements_begin(&s, connection);
+    self->statements = &s;
+    uint32_t begun = other_commands_begun(self, d, cursor, operation);
+    statements_text_end(self, &s, false);
+    self->statements = NULL;
+    if (s.prepares)
+        d->queue = statement_awaits(connection, s.prepares, d->queue == READS_PREPARED) ? READS_PREPARED : 0;
+    for (uint32_t i = 0; i < s.count && !d->commands.lost; i++)
+        RECORD(self, sql_statement, 0, now, .number = d->commands.number + s.at[i].nth,
+               .generation = d->generation, .fd = (int32_t)(d - descriptors), .statement = s.at[i].name);
+    return begun;
+}
+
+static uint32_t commands_begun(struct probe_thread *self, struct descriptor *d, struct cursor *cursor,
+                               uint32_t *operation, uint64_t now)
+{
+    if (d->commands.wire == SONDE_wire_resp)
+        return wire_resp_follow(self, &d->commands, cursor, operation);
+    return sonde_config.statements ? statements_begun(self, d, cursor, operation, now)
+                                   : other_commands_begun(self, d, cursor, operation);
 }
 
 /* An HTTP message's first line and headers stand in one buffer. */
@@ -195,7 +217,7 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     uint8_t wire = 0;
     if (d->protocol == PROTOCOL_COMMANDS) {
         struct cursor cursor = {.buffers = buffers, .count = count, .left = accepted};
-        messages = commands_begun(self, d, &cursor, &operation);
+        messages = commands_begun(self, d, &cursor, &operation, now);
         if (messages && !d->commands.lost && !d->unnumbered)
             first_message = d->commands.number + 1;
         d->commands.number += messages;

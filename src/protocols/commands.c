@@ -187,6 +187,8 @@ void commands_written(struct analysis *a, struct thread *thread, struct connecti
                             .written_bytes = U(e, stream_write_bytes),
                             .write_messages = (uint32_t)messages,
                             .name = !i && named ? named : intern_string(a, c->protocol->command)};
+        if (c->statements)
+            call.statement = statement_of(c, call.number);
         uint64_t at = 0;
         struct call *added = call_add(a, c, &call, &at);
         if (!added)

@@ -28,6 +28,9 @@ struct context command_input(struct analysis *a, struct thread *thread, struct c
 void command_input_read(struct analysis *a, struct thread *thread, struct connection *c,
                         const struct item *io, size_t replies);
 
+/* sql.c: the statement of the command of that number, whose write is read now; NULL: it is not known. */
+const char *statement_of(struct connection *c, uint64_t number);
+
 /* A server's thread has executed a command that came on c, which may be NULL: the call that it answers, NULL
  * when that is not known. A call that is not known yet finds what was done when it comes. */
 struct call *command_executed(struct analysis *a, struct thread *thread, struct connection *c,

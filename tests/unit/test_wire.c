@@ -3,6 +3,7 @@
 #include "probe_in_test.h"
 
 #include "probe/context.h"
+#include "probe/statement.h"
 
 static struct probe_thread *thread;
 static int next_handle = 1;
@@ -218,6 +219,99 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* ---- statements ---- */
+
+/* What is recorded of statements in one write, "number text" each, in lines. */
+static const char *statements_of(int handle, struct bytes bytes)
+{
+    static char list[4096];
+    const struct buffer buffer = {bytes.at, bytes.length};
+    list[0] = '\0';
+    sonde_config.statements = 1;
+    write_seen(thread, 3, (uint64_t)handle, &buffer, 1, bytes.length, (int64_t)bytes.length, ticks());
+    sonde_config.statements = 0;
+    const void *payload;
+    for (const struct sonde_record *r; (r = take_record(thread, &payload));) {
+        if ((r->meta & 0xff) == SONDE_EVENT_probe_name) {
+            const struct record_probe_name *name = payload;
+            free((void *)(uintptr_t)names[name->id % 256]);
+            names[name->id % 256] = strndup((const char *)(name + 1), name->text_length);
+        } else if ((r->meta & 0xff) == SONDE_EVENT_sql_statement) {
+            const struct record_sql_statement *s = payload;
+            assert_int_equal(s->fd, 3);
+            size_t length = strlen(list);
+            snprintf(list + length, sizeof(list) - length, "%s%llu %s", length ? "\n" : "",
+                     (unsigned long long)s->number, names[s->statement % 256]);
+        }
+    }
+    return list;
+}
+
+static void statements_of_postgresql(void **state)
+{
+    static const char BIND[] = "B\0\0\0\x13p\0s1\0\0\0\0\1\0\0\0\0\0\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\4";
+    enum { HALF = 8 };
+    int c = next_handle++;
+    assert_string_equal(statements_of(c, BYTES(PG_CONNECT)), "");
+    assert_string_equal(statements_of(c, BYTES("Q\0\0\0\x18select 'secret', 42\0")), "2 select ?");
+    /* Two queries in one write. */
+    assert_string_equal(statements_of(c, BYTES("Q\0\0\0\x0dselect 1\0Q\0\0\0\x0dselect a\0")),
+                        "3 select ?\n4 select a");
+    /* A statement that is prepared, and executed later by its name: Parse, Sync, and Bind, Execute, Sync. */
+    assert_string_equal(statements_of(c, BYTES("P\0\0\0\x1cs1\0select a+$1 from t\0\0\0S\0\0\0\4")),
+                        "5 select a+? from t");
+    assert_string_equal(statements_of(c, BYTES(BIND)), "6 select a+? from t");
+    /* Half of a name is another name. */
+    assert_string_equal(statements_of(c, (struct bytes){BIND, HALF}), "");
+    assert_string_equal(statements_of(c, (struct bytes){BIND + HALF, sizeof(BIND) - 1 - HALF}), "");
+    /* A text that ends in another write is cut. */
+    assert_string_equal(statements_of(c, BYTES("Q\0\0\0\x18select 'sec")), "8 select ?...");
+    assert_string_equal(statements_of(c, BYTES("ret', 42\0")), "");
+    assert_string_equal(statements_of(c, BYTES("Q\0\0\0\x0dselect 1\0")), "9 select ?");
+    /* Another connection knows nothing of what this one has prepared. */
+    c = next_handle++;
+    statements_of(c, BYTES(PG_CONNECT));
+    assert_string_equal(statements_of(c, BYTES(BIND)), "");
+}
+
+static void statements_of_mysql(void **state)
+{
+    int c = next_handle++;
+    assert_string_equal(statements_of(c, BYTES(MYSQL_CONNECT)), "");
+    assert_string_equal(statements_of(c, BYTES("\x14\0\0\0\3select \"secret\", 42")), "2 select ?");
+    /* Prepared: by the number that the answer gave it, and MariaDB's for the newest. */
+    assert_string_equal(statements_of(c, BYTES("\x13\0\0\0\x16select a+? from tt")), "3 select a+? from tt");
+    struct descriptor *d = descriptor_get(3);
+    assert_int_equal(d->queue, READS_PREPARED);
+    statement_answered((uint64_t)3 << 32 | d->generation, "\x0c\0\0\1\0\7\0\0\0\1\0\2\0\0\0\0", 16);
+    assert_string_equal(statements_of(c, BYTES("\x0a\0\0\0\x17\7\0\0\0\0\1\0\0\0")), "4 select a+? from tt");
+    assert_string_equal(statements_of(c, BYTES("\x0a\0\0\0\x17\xff\xff\xff\xff\0\1\0\0\0")),
+                        "5 select a+? from tt");
+    assert_string_equal(statements_of(c, BYTES("\x0a\0\0\0\x17\6\0\0\0\0\1\0\0\0")), "");
+}
+
+/* Attributes of a query stand before its text: where there are any, nothing is recorded. */
+static void statements_with_attributes(void **state)
+{
+    int c = next_handle++;
+    char connect[] = MYSQL_CONNECT;
+    connect[7] |= 0x08;
+    assert_string_equal(statements_of(c, BYTES(connect)), "");
+    assert_string_equal(statements_of(c, BYTES("\x0b\0\0\0\3\0\1select 1")), "2 select ?");
+    assert_string_equal(statements_of(c, BYTES("\x12\0\0\0\3\1\1secret select 1")), "");
+}
+
+static void statements_are_off_by_default(void **state)
+{
+    int c = next_handle++;
+    send(c, BYTES(PG_CONNECT));
+    const struct buffer buffer = {"Q\0\0\0\x0dselect 1\0", 14};
+    write_seen(thread, 3, (uint64_t)c, &buffer, 1, 14, 14, ticks());
+    const void *payload;
+    for (const struct sonde_record *r; (r = take_record(thread, &payload));)
+        assert_int_not_equal(r->meta & 0xff, SONDE_EVENT_sql_statement);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +320,10 @@ int main(void)
         cmocka_unit_test(postgresql_encrypted),
         cmocka_unit_test(mysql),
         cmocka_unit_test(mysql_that_cannot_be_read),
+        cmocka_unit_test(statements_of_postgresql),
+        cmocka_unit_test(statements_of_mysql),
+        cmocka_unit_test(statements_with_attributes),
+        cmocka_unit_test(statements_are_off_by_default),
         cmocka_unit_test(memcached),
         cmocka_unit_test(memcached_binary),
         cmocka_unit_test(what_looks_like_them_is_not_taken_for_them),

@@ -2,6 +2,7 @@
  * are recorded with the callback that carries them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/delivery.h"
+#include "probe/statement.h"
 #include "probe/websocket.h"
 #include "targets/node/probe.h"
 #include "targets/node/probe_context.h"
@@ -19,6 +20,12 @@ HOOK(void, node_stream_read, void *listener, long count, const struct buffer *bu
         return;
     }
     struct websocket_seen seen = {0};
+    if (d->queue == READS_PREPARED) {
+        d->queue = 0;
+        statement_answered((uint64_t)self->stream_fd << 32 | d->generation, buffer->base, (uint64_t)count);
+        sonde_orig_node_stream_read(listener, count, buffer);
+        return;
+    }
     if (d->queue) {
         queue_read(self, d, buffer->base, (uint64_t)count);
         seen.messages = self->queue_pending;
