@@ -125,6 +125,12 @@ static void cover_uses(struct sum *sum, const struct lane *l)
     }
 }
 
+/* Where the loop had no CPU for nearly all of a wait, that is what was waited for. */
+static const struct thread *handing_on(const struct thread *loop, uint64_t from_ns, uint64_t to_ns)
+{
+    return loop && activity_net_ns(loop, from_ns, to_ns) >= WAIT_MIN_NS ? loop : NULL;
+}
+
 static double share_of(struct sum *sum)
 {
     if (sum->loop && sum->busy_ns && sum->covered_to_ns < sum->to_ns && is_handed_on(sum, sum->to_ns))
@@ -135,7 +141,10 @@ static double share_of(struct sum *sum)
 static double busy_share(const struct connection *c, const struct thread *loop, uint64_t from_ns,
                          uint64_t to_ns)
 {
-    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns, .loop = loop};
+    struct sum sum = {.from_ns = from_ns,
+                      .to_ns = to_ns,
+                      .covered_to_ns = from_ns,
+                      .loop = handing_on(loop, from_ns, to_ns)};
     cover_uses(&sum, c->lane);
     for (size_t i = c->first_call; i < c->calls.count; i++)
         if (!c->calls.at[i].ended && c->calls.at[i].sent_ns < to_ns)
@@ -154,7 +163,10 @@ double lane_busy_share(const struct lane *lane, uint64_t open_since_ns, uint64_t
 
 static double work_share(const struct channel *c, const struct thread *loop, uint64_t from_ns, uint64_t to_ns)
 {
-    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns, .loop = loop};
+    struct sum sum = {.from_ns = from_ns,
+                      .to_ns = to_ns,
+                      .covered_to_ns = from_ns,
+                      .loop = handing_on(loop, from_ns, to_ns)};
     cover_uses(&sum, c->lane);
     array_foreach (&c->messages, m)
         if (!m->answer && m->sent_ns < to_ns)

@@ -167,6 +167,19 @@ static void is_handed_on_when_the_loop_has_a_cpu(void **state)
             database_answers(&feed, THIRD, CONTEXT_SECOND + round, at + MS(320));
             database_answers(&feed, SECOND, 0, at + MS(323));
         }
+        /* Later it had no CPU for all but 4 ms of the wait: that is what was waited for. */
+        uint64_t at = MS(9000);
+        begin_in(&feed, FIRST, CONTEXT_FIRST, "/slow", at);
+        ask(&feed, CONTEXT_FIRST, at + US(50));
+        end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+        begin_in(&feed, SECOND, CONTEXT_SECOND, "/quick", at + MS(20));
+        end_turn(&feed, API, SECOND, at + MS(20) - US(50), at + MS(20) + US(100));
+        database_answers(&feed, FIRST, 0, at + MS(22));
+        FEED(&feed, sched_switch, 1, 1, at + MS(83), MS(60), .pid = API, .tid = API, .runnable_ns = MS(60),
+             .reason = SONDE_off_reason_preempted);
+        ask(&feed, CONTEXT_SECOND, at + MS(83) + US(50));
+        FEED(&feed, node_callback, API, API, at + MS(83) + US(60), US(50), .async_id = 8);
+        database_answers(&feed, SECOND, 0, at + MS(85));
         const struct finding *f = find(feed_finish(&feed), FINDING_connection_pool_starved);
         if (!starved) {
             assert_null(f);
