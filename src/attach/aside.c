@@ -54,6 +54,7 @@ static long call_system(long number, long a, long b, long c, long d, long e)
  * had more time, as a command that was to end first has. */
 static uint64_t asked_ns;
 static bool ends;
+static uint64_t ends_at_ns; /* aside_end_within(); 0: that was not called */
 
 static void note_asked(void)
 {
@@ -68,9 +69,16 @@ void aside_end(void)
     ends = true;
 }
 
+void aside_end_within(uint64_t patience_ns)
+{
+    ends_at_ns = clock_monotonic_ns() + patience_ns;
+}
+
 bool aside_is_ending(void)
 {
     uint64_t pending = 0;
+    if (ends_at_ns && !ends && clock_monotonic_ns() > ends_at_ns)
+        aside_end();
     (void)call_system(SYS_rt_sigpending, (long)(uintptr_t)&pending, sizeof(pending), 0, 0, 0);
     if (!(pending & (1ull << (SIGINT - 1) | 1ull << (SIGTERM - 1) | 1ull << (SIGHUP - 1))))
         return ends;
@@ -81,6 +89,8 @@ bool aside_is_ending(void)
 uint64_t aside_deadline_ns(uint64_t patience_ns)
 {
     uint64_t deadline_ns = clock_monotonic_ns() + patience_ns;
+    if (ends_at_ns)
+        deadline_ns = MIN(deadline_ns, ends_at_ns + ASIDE_END_NS);
     return ends ? MIN(deadline_ns, asked_ns + ASIDE_END_NS) : deadline_ns;
 }
 

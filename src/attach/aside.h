@@ -44,6 +44,10 @@ bool aside_is_ending(void);
  * time. */
 void aside_end(void);
 
+/* We end without having been asked to, and have more time: it is as if aside_end() was called when that is
+ * over. */
+void aside_end_within(uint64_t patience_ns);
+
 /* Until when one may try again and again what needs somebody else's cooperation, CLOCK_MONOTONIC: patience_ns
  * from now, and after aside_end() not longer than ASIDE_END_NS after we were first asked. */
 #define ASIDE_END_NS   (600 * NS_PER_MS)

@@ -25,6 +25,7 @@
 #include "observe/observe_internal.h"
 
 static const uint64_t PATIENCE_NS = 2 * NS_PER_S; /* what a command has to end by itself */
+static const uint64_t END_NS = 5 * NS_PER_S;      /* what all programs have to let go of what was hooked */
 
 /* Whoever is called when a descriptor can be read. */
 struct waiting {
@@ -322,6 +323,7 @@ static void summarise(const struct observation *o, struct observe_summary *ret_s
 
 int observe_end(struct observation *o, struct observe_summary *ret_summary, struct problem *problem)
 {
+    aside_end_within(END_NS); /* whatever has ended it: a process may be frozen by now */
     int r = session_finish(o->session, problem);
     summarise(o, ret_summary);
     session_free(o->session);

@@ -183,6 +183,28 @@ static void test_one_deadline_for_all(void **state)
     assert_int_equal(status, 0);
 }
 
+/* Nobody asks it to end: a recording of a given length, whose programs may be frozen by then. */
+static int end_by_itself(void)
+{
+    struct errand errand = {0};
+    aside_end_within(100 * NS_PER_MS);
+    if (aside_deadline_ns(60 * NS_PER_S) > clock_monotonic_ns() + 100 * NS_PER_MS + ASIDE_END_NS)
+        return 1;
+    if (aside_run(wait_for_ever, &errand, sizeof(errand), NULL, NULL) != -EINTR)
+        return 2;
+    return aside_is_ending() ? 0 : 3;
+}
+
+static void test_an_end_that_was_not_asked_for(void **state)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(end_by_itself());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 static int where_it_is(void *context)
 {
     const pid_t *session = context;
@@ -206,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_our_memory_is_shared),
         cmocka_unit_test(test_it_ends_what_it_has_begun),
         cmocka_unit_test(test_one_deadline_for_all),
+        cmocka_unit_test(test_an_end_that_was_not_asked_for),
         cmocka_unit_test(test_it_has_a_group_of_its_own_in_our_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
