@@ -1,11 +1,11 @@
-/* See headers.h. Every response that a service writes is read here up to its empty line, so this looks at 16
+/* See headers.h. Every response that a service writes is read here up to its empty line, so this looks at 32
  * bytes at a time for where lines end, and at the first letter of each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/headers.h"
 
 #include <emmintrin.h>
 
-enum { HEADERS_MAX = 8192, STEP = 16 };
+enum { HEADERS_MAX = 8192, STEP = 32 };
 
 /* word: in lower case, of 8 bytes. */
 static inline bool same8(const char *p, const char *word)
@@ -56,24 +56,44 @@ static inline bool read_line(const char *p, uint64_t i, uint64_t n, struct heade
     return true;
 }
 
+/* A bit for each of STEP bytes that ends a line. */
+static inline uint32_t line_ends(const char *p)
+{
+    enum { HALF = STEP / 2 };
+    const __m128i feed = _mm_set1_epi8('\n');
+    __m128i first = _mm_loadu_si128((const __m128i *)(const void *)p),
+            second = _mm_loadu_si128((const __m128i *)(const void *)(p + HALF));
+    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(first, feed)) |
+           (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(second, feed)) << HALF;
+}
+
+/* The lines behind these ends; false when there are no more. */
+static inline bool read_lines(const char *p, uint64_t at, uint32_t ends, uint64_t n, struct headers *headers)
+{
+    for (; ends; ends &= ends - 1) {
+        uint64_t line = at + (uint64_t)__builtin_ctz(ends) + 1;
+        if (line >= n || !read_line(p, line, n, headers))
+            return false;
+    }
+    return true;
+}
+
 void headers_read(const char *p, uint64_t n, struct headers *ret_headers)
 {
     struct headers headers = {.content_length = -1};
-    const __m128i feed = _mm_set1_epi8('\n');
     uint64_t at = 0;
     n = n < HEADERS_MAX ? n : HEADERS_MAX;
-    for (; n - at >= STEP; at += STEP) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + at));
-        for (uint32_t ends = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, feed)); ends;
-             ends &= ends - 1) {
-            uint64_t line = at + (uint64_t)__builtin_ctz(ends) + 1;
-            if (line >= n || !read_line(p, line, n, &headers))
-                goto read;
-        }
-    }
-    for (; at + 1 < n; at++)
-        if (p[at] == '\n' && !read_line(p, at + 1, n, &headers))
+    for (; n - at >= STEP; at += STEP)
+        if (!read_lines(p, at, line_ends(p + at), n, &headers))
             goto read;
+    if (n < STEP) {
+        for (; at + 1 < n; at++)
+            if (p[at] == '\n' && !read_line(p, at + 1, n, &headers))
+                break;
+    } else if (at < n) { /* the last STEP bytes, of which some have been read */
+        uint64_t last = n - STEP, seen = at - last;
+        read_lines(p, last, line_ends(p + last) >> seen << seen, n, &headers);
+    }
 read:
     *ret_headers = headers;
 }

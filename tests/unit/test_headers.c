@@ -70,12 +70,36 @@ static void bodies_are_not_read(void **state)
     assert_false(h.chunked);
 }
 
+/* Wherever lines end, and wherever what is read ends. */
+static void at_any_place(void **state)
+{
+    for (int pad = 0; pad < 70; pad++) {
+        char text[256];
+        int line = snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\nX: %.*s\r\nContent-Length: 42\r\n", pad,
+                            "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+        int head = line + snprintf(text + line, sizeof(text) - (size_t)line, "\r\n");
+        int length =
+            head + snprintf(text + head, sizeof(text) - (size_t)head, "\nupgrade: websocket\r\n\r\n");
+        for (int n = line; n <= length; n++) {
+            char *exact = test_malloc((size_t)n); /* nothing behind it is read */
+            memcpy(exact, text, (size_t)n);
+            struct headers h;
+            headers_read(exact, (uint64_t)n, &h);
+            assert_int_equal(h.content_length, 42);
+            assert_int_equal(h.bytes, n > line ? head : 0);
+            assert_false(h.websocket);
+            test_free(exact);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_said),
         cmocka_unit_test(what_is_not_said),
         cmocka_unit_test(bodies_are_not_read),
+        cmocka_unit_test(at_any_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
