@@ -281,12 +281,14 @@ static size_t room_of(size_t size)
     return (size + page - 1) / page * page + page;
 }
 
+/* Shared, though nothing is written: in private mappings the kernel sets the breakpoints that other tools
+ * have put on the file (uprobes), and code would not be as it is in the file. */
 static void *map_file(int fd, size_t size)
 {
     void *room = mmap(NULL, room_of(size), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return MAP_FAILED;
-    void *data = mmap(room, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    void *data = mmap(room, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
     if (data == MAP_FAILED) {
         int error = errno;
         munmap(room, room_of(size));

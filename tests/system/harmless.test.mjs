@@ -6,7 +6,10 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { NODES, SONDE, eventually, finish, kill, manifestOf, root, sonde, start, temporary, versionOf } from './helper.mjs';
+import { NODES, SONDE, eventually, finish, freePort, isRoot, kill, manifestOf, root, sonde, start, temporary, versionOf } from './helper.mjs';
+import { answers, cli } from './redis.mjs';
+
+const BPFTRACE = ['/usr/bin/bpftrace', '/usr/local/bin/bpftrace'].find((file) => fs.existsSync(file));
 
 const program = (name) => path.join(root, 'tests/system/programs', name);
 
@@ -116,3 +119,19 @@ for (const node of NODES.filter((n) => Number(versionOf(n).slice(1).split('.')[0
         const process = manifestOf(path.join(folder, 'started')).processes[0], { script_threads, carried_threads, native_threads } = process.context;
         assert.ok(script_threads + carried_threads + native_threads >= 1 || process.missing.some((m) => m.what === 'request contexts' && /modules/.test(m.why)), JSON.stringify(process));
     });
+
+// bpftrace sets a breakpoint in every process that maps the file, sonde's own reading of it included.
+test('a function in which another tool has a breakpoint is left alone', { skip: (!isRoot || !BPFTRACE) && 'needs root and bpftrace' }, async (t) => {
+    const folder = temporary(t), server = path.join(folder, 'redis-server'), port = await freePort(), trace = path.join(folder, 'trace');
+    fs.copyFileSync(fs.realpathSync('/usr/bin/redis-server'), server);
+    const tracer = start(t, BPFTRACE, ['-B', 'line', '-e', `uprobe:${server}:call { @calls = count(); } interval:ms:100 /!@ready/ { @ready = 1; printf("ready\\n"); }`]);
+    await tracer.until(/^ready$/m, { stream: 'stdout' });
+    const run = sonde(t, 'run', '--quiet', '--no-kernel', '-o', trace, '--', server, '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', folder);
+    await answers(port);
+    assert.equal(cli(port, ['set', 'key', 'value']).trim(), 'OK');
+    run.child.kill('SIGINT');
+    await run.ended;
+    const [{ missing, hooks }] = manifestOf(trace).processes;
+    assert.ok(hooks.length > 10);
+    assert.ok(missing.some(({ why }) => why === 'call is not as in the file: another tool has patched it'), JSON.stringify(missing));
+});
