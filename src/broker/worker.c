@@ -102,7 +102,7 @@ static void work_file(const struct worker_kind *kind, void *context, pid_t targe
 {
     struct stat st;
     void *bytes =
-        fstat(fd, &st) < 0 ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        fstat(fd, &st) < 0 ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     if (bytes == MAP_FAILED)
         _exit(1);
