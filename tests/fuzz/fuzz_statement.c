@@ -12,6 +12,9 @@
 #include "probe/statement.h"
 #include "probe/probe.h"
 
+/* Where the probe records; nothing is recorded here. */
+struct sonde_shared *probe_shared;
+struct probe_large probe_large;
 struct probe_live probe_live;
 
 uint32_t name_of_statement(struct probe_thread *self, const char *text, uint32_t length)
