@@ -41,6 +41,7 @@ struct elf {
     char *label;
     bool mapped; /* munmap at the end */
     void *taken; /* free at the end */
+    void *own;   /* a second, private mapping, of a file with debug information (elf_scratch()); or NULL */
     Elf64_Ehdr header;
     size_t sections;
     size_t segments;
@@ -281,14 +282,14 @@ static size_t room_of(size_t size)
     return (size + page - 1) / page * page + page;
 }
 
-/* Shared, though nothing is written: in private mappings the kernel sets the breakpoints that other tools
- * have put on the file (uprobes), and code would not be as it is in the file. */
-static void *map_file(int fd, size_t size)
+/* how: MAP_SHARED, though nothing is written, for what code is read from: in private mappings the kernel sets
+ * the breakpoints that other tools have put on the file (uprobes), and code would not be as it is there. */
+static void *map_file(int fd, size_t size, int how)
 {
     void *room = mmap(NULL, room_of(size), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return MAP_FAILED;
-    void *data = mmap(room, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+    void *data = mmap(room, size, PROT_READ, how | MAP_FIXED, fd, 0);
     if (data == MAP_FAILED) {
         int error = errno;
         munmap(room, room_of(size));
@@ -347,10 +348,16 @@ int elf_open_fd(int fd, const char *label, struct elf **ret_elf, struct problem 
         return problem_set(problem, -errno, "%s: %s", label, strerror(errno));
     if (!S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof(Elf64_Ehdr))
         return problem_set(problem, -ENOEXEC, "%s: not an ELF file", label);
-    void *data = map_file(fd, (size_t)st.st_size);
+    void *data = map_file(fd, (size_t)st.st_size, MAP_SHARED);
     if (data == MAP_FAILED)
         return problem_set(problem, -errno, "%s: cannot map: %s", label, strerror(errno));
-    return open_image(data, (size_t)st.st_size, true, NULL, label, ret_elf, problem);
+    int r = open_image(data, (size_t)st.st_size, true, NULL, label, ret_elf, problem);
+    struct elf_section debug;
+    if (r == 0 && elf_section_named(*ret_elf, ".debug_info", &debug) == 0 && debug.type == SHT_PROGBITS) {
+        void *own = map_file(fd, (size_t)st.st_size, MAP_PRIVATE);
+        (*ret_elf)->own = own == MAP_FAILED ? NULL : own;
+    }
+    return r;
 }
 
 int elf_open(const char *path, struct elf **ret_elf, struct problem *problem)
@@ -384,6 +391,8 @@ void elf_free(struct elf *elf)
         return;
     if (elf->mapped)
         unmap_file((void *)elf->data, elf->size);
+    if (elf->own)
+        unmap_file(elf->own, elf->size);
     free(elf->taken);
     free(elf->label);
     free(elf->names);
@@ -806,11 +815,9 @@ uint16_t elf_machine(const struct elf *elf)
 
 void *elf_scratch(struct elf *elf)
 {
-    if (!elf->mapped && !elf->taken)
-        return NULL;
-    if (elf->mapped && mprotect((void *)(uintptr_t)elf->data, elf->size, PROT_READ | PROT_WRITE) < 0)
-        return NULL;
-    return (void *)(uintptr_t)elf->data;
+    if (!elf->own)
+        return elf->taken;
+    return mprotect(elf->own, elf->size, PROT_READ | PROT_WRITE) < 0 ? NULL : elf->own;
 }
 
 uint64_t elf_entry(const struct elf *elf)

@@ -105,8 +105,8 @@ int elf_section_named(const struct elf *elf, const char *name, struct elf_sectio
 int elf_segment_at(const struct elf *elf, size_t index, struct elf_segment *ret_segment);
 
 uint16_t elf_machine(const struct elf *elf); /* EM_X86_64, ... */
-/* The whole file as memory that another library may write to (its own copy of what it changes); NULL when
- * that is not possible. */
+/* The whole file, with debug information, as memory that another library may write to (what it changes is its
+ * own copy); NULL when that is not possible. */
 void *elf_scratch(struct elf *elf);
 
 uint64_t elf_entry(const struct elf *elf); /* where it begins; 0 for a library */
