@@ -187,6 +187,21 @@ static int examine(struct target *target, const struct plan_hook *planned, const
     return problem_set(problem, -EBUSY, "%s is not as in the file: another tool has patched it", symbol);
 }
 
+/* lea undone(%rsp), %rsp; jmp *0(%rip); .quad wrapper: the bytes of it. */
+static size_t emit_thunk(uint8_t *at, uint32_t undone, uint64_t wrapper)
+{
+    static const uint8_t GIVE_BACK[] = {0x48, 0x8d, 0xa4, 0x24}, JUMP_INDIRECT[] = {0xff, 0x25, 0, 0, 0, 0};
+    size_t size = 0;
+    if (undone) {
+        memcpy(at, GIVE_BACK, sizeof(GIVE_BACK));
+        memcpy(at + sizeof(GIVE_BACK), &undone, sizeof(undone));
+        size = sizeof(GIVE_BACK) + sizeof(undone);
+    }
+    memcpy(at + size, JUMP_INDIRECT, sizeof(JUMP_INDIRECT));
+    memcpy(at + size + sizeof(JUMP_INDIRECT), &wrapper, sizeof(wrapper));
+    return size + sizeof(JUMP_INDIRECT) + sizeof(wrapper);
+}
+
 /* Takes one hook of the plan and writes its thunk and trampoline into the pool's copy; the function itself is
  * patched once everything else is in place. */
 static int prepare(struct planner *planner, const struct hook *hook, const struct plan_hook *planned,
@@ -206,21 +221,21 @@ static int prepare(struct planner *planner, const struct hook *hook, const struc
         return -ENOMEM;
     if (pool->used + 256 > PATCH_POOL_BYTES)
         return problem_set(problem, -ENOSPC, "no room for more hooks");
-    /* thunk: jmp *0(%rip); .quad wrapper -- then the trampoline */
-    uint64_t thunk = pool->address + pool->used, trampoline = thunk + 16;
+    const struct moved *moved = &planned->moved;
     uint8_t *at = pool->code + pool->used;
-    r = moved_place(&planned->moved, trampoline, at + 16, problem);
+    size_t thunk_bytes = (emit_thunk(at, moved->undone, wrapper) + 15) & ~(size_t)15;
+    uint64_t thunk = pool->address + pool->used, trampoline = thunk + thunk_bytes;
+    r = moved_place(moved, trampoline, at + thunk_bytes, problem);
     if (r < 0)
         return r;
     if (!in_reach(planned->address, thunk))
         return problem_set(problem, -EINVAL, "the function is out of reach");
-    static const uint8_t JUMP_INDIRECT[] = {0xff, 0x25, 0, 0, 0, 0};
-    memcpy(at, JUMP_INDIRECT, sizeof(JUMP_INDIRECT));
-    memcpy(at + sizeof(JUMP_INDIRECT), &wrapper, sizeof(wrapper));
-    pool->used = (pool->used + 16 + planned->moved.size + 15) & ~(size_t)15;
+    pool->used = (pool->used + thunk_bytes + moved->size + 15) & ~(size_t)15;
 
-    *patch = (struct patch){.hook = hook, .address = planned->address, .length = planned->moved.replaced};
-    memcpy(patch->before, planned->code, patch->length);
+    *patch = (struct patch){.hook = hook,
+                            .address = planned->address + moved->kept,
+                            .length = (uint8_t)(moved->replaced - moved->kept)};
+    memcpy(patch->before, planned->code + moved->kept, patch->length);
     patch->thunk = thunk;
     patch->original = original;
     patch->trampoline = trampoline;
@@ -360,7 +375,7 @@ static bool in_pools(const struct sonde_pool *pools, uint64_t address)
     return false;
 }
 
-/* How many bytes of ours stand in front of the file's code: 0 when they are not ours. */
+/* How many bytes of ours stand in the file's code, beginning here: 0 when they are not ours. */
 static size_t own_bytes(const struct sonde_pool *pools, uint64_t address, const uint8_t *now,
                         const uint8_t *code, size_t size)
 {
@@ -380,19 +395,38 @@ static size_t own_bytes(const struct sonde_pool *pools, uint64_t address, const 
     return own;
 }
 
+/* The same of a function, of which the first instruction may have been kept; another tool may have a
+ * breakpoint there. */
+static size_t own_bytes_of(const struct sonde_pool *pools, const struct plan_hook *found, const uint8_t *now,
+                           size_t *ret_kept)
+{
+    const uint8_t BREAKPOINT = 0xcc;
+    size_t size = found->code_size;
+    for (size_t kept = 0; kept <= KEPT_BYTES_MAX && kept < size; kept++) {
+        size_t own = own_bytes(pools, found->address + kept, now + kept, found->code + kept, size - kept);
+        *ret_kept = kept;
+        if (own)
+            return own;
+        if (now[kept] != found->code[kept] && (kept || now[kept] != BREAKPOINT))
+            return 0;
+    }
+    return 0;
+}
+
 int patch_leftover(struct target *target, const struct probe *probe, struct patch_set *ret_set)
 {
     struct sonde_pool pools[SONDE_POOLS];
     int r = probe->pools ? target_read(target, probe->pools, pools, sizeof(pools)) : -ENOENT;
     array_foreach (&target->plan.hooks, found) {
-        struct patch patch = {.hook = &target->kind->hooks[found->hook], .address = found->address};
+        struct patch patch = {.hook = &target->kind->hooks[found->hook]};
         uint8_t now[PATCH_BYTES_MAX];
-        size_t size = found->code_size;
+        size_t size = found->code_size, kept;
         if (r < 0 || !found->address || target_read(target, found->address, now, size) < 0 ||
             memcmp(now, found->code, size) == 0)
             continue;
-        patch.length = (uint8_t)own_bytes(pools, patch.address, now, found->code, size);
-        memcpy(patch.before, found->code, patch.length);
+        patch.length = (uint8_t)own_bytes_of(pools, found, now, &kept);
+        patch.address = found->address + kept;
+        memcpy(patch.before, found->code + kept, patch.length);
         if (patch.length)
             r = array_add(&ret_set->patches, patch);
     }

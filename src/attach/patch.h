@@ -1,9 +1,10 @@
 /* Redirects functions of a process into the probe's wrappers, from outside, as a worker has planned it
  * (plan.h). While it is written no thread of the process may run, nor stand inside bytes that are replaced.
  *
- * A patched function begins with a 5-byte jump to a thunk nearby; the thunk jumps to the wrapper. The
- * instructions that the jump replaced run from a trampoline, which then jumps behind them. Thunks and
- * trampolines live in pools of executable memory within reach of the functions; they are never freed. */
+ * A patched function begins with a 5-byte jump to a thunk nearby, behind its first instruction where that can
+ * be undone (relocate.h); the thunk undoes it and jumps to the wrapper. The instructions that the jump
+ * replaced run from a trampoline, with the first one, which then jumps behind them. Thunks and trampolines
+ * live in pools of executable memory within reach of the functions; they are never freed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTACH_PATCH_H
 #define ATTACH_PATCH_H
@@ -15,8 +16,8 @@ enum { PATCH_POOL_BYTES = 16 << 10 };
 
 struct patch {
     const struct hook *hook;
-    uint64_t address;                /* of the function, in the process */
-    uint64_t thunk;                  /* where its first bytes now jump to */
+    uint64_t address;                /* of the jump in the function, in the process */
+    uint64_t thunk;                  /* where it leads to */
     uint64_t original, trampoline;   /* the probe's pointer to the function, and what it is to hold */
     uint8_t length;                  /* bytes replaced */
     uint8_t before[PATCH_BYTES_MAX]; /* what stood there, for detaching */

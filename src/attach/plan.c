@@ -87,7 +87,9 @@ static void end_text(char *text, size_t size)
 static bool moved_makes_sense(const struct moved *moved)
 {
     bool good = moved->size <= MOVED_BYTES_MAX && moved->field_count <= MOVED_FIELDS_MAX &&
-                moved->replaced >= 5 && moved->replaced <= PATCH_BYTES_MAX;
+                moved->replaced <= PATCH_BYTES_MAX && moved->kept <= KEPT_BYTES_MAX &&
+                moved->replaced >= moved->kept + 5 && moved->undone <= UNDONE_BYTES_MAX &&
+                (moved->kept || !moved->undone);
     for (size_t i = 0; good && i < moved->field_count; i++)
         good = moved->fields[i].at + 4 <= moved->fields[i].from && moved->fields[i].from <= moved->size;
     return good;

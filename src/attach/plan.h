@@ -19,6 +19,8 @@ enum {
     PATCH_BYTES_MAX = 32, /* of a function's beginning */
     MOVED_BYTES_MAX = 64, /* what they become elsewhere */
     MOVED_FIELDS_MAX = 8,
+    KEPT_BYTES_MAX = 8,         /* of the first instruction, where it stays */
+    UNDONE_BYTES_MAX = 1 << 20, /* of the stack */
     PLAN_HOOKS_MAX = 128,
     PLAN_MODULES_MAX = 16,
     PLAN_PROBES_MAX = 16,
@@ -38,7 +40,9 @@ struct moved {
     struct moved_field fields[MOVED_FIELDS_MAX];
     uint8_t code[MOVED_BYTES_MAX];
     uint8_t field_count, size;
-    uint8_t replaced; /* bytes of the function */
+    uint8_t replaced; /* bytes of the function, with those kept */
+    uint8_t kept;     /* bytes of the first instruction, which stays where it is, before the jump; 0: none */
+    uint32_t undone;  /* bytes of the stack that it took, to be given back before anything else runs */
 };
 
 enum plan_verdict {

@@ -94,35 +94,102 @@ static bool branches_back(const ZydisDecoder *decoder, const uint8_t *code, size
     return false;
 }
 
-int relocate(const uint8_t *code, size_t size, uint64_t address, struct moved *ret_moved,
-             struct problem *problem)
+/* Registers that hold nothing when a function begins, of an argument or of its caller. */
+static bool is_free_register(const ZydisDecodedOperand *operand)
+{
+    ZydisRegister whole =
+        operand->type == ZYDIS_OPERAND_TYPE_REGISTER
+            ? ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value)
+            : ZYDIS_REGISTER_NONE;
+    return whole == ZYDIS_REGISTER_RAX || whole == ZYDIS_REGISTER_R10 || whole == ZYDIS_REGISTER_R11;
+}
+
+/* Can a function's first instruction run once more, when what it took of the stack is given back? */
+static bool can_be_undone(const ZydisDecodedInstruction *in, const ZydisDecodedOperand *operands,
+                          uint32_t *ret_undone)
+{
+    *ret_undone = 0;
+    if (in->length > KEPT_BYTES_MAX || !in->operand_count)
+        return in->length <= KEPT_BYTES_MAX && in->mnemonic == ZYDIS_MNEMONIC_ENDBR64;
+    switch (in->mnemonic) {
+    case ZYDIS_MNEMONIC_ENDBR64:
+    case ZYDIS_MNEMONIC_NOP:
+    case ZYDIS_MNEMONIC_TEST: /* flags only */
+    case ZYDIS_MNEMONIC_CMP:
+        return true;
+    case ZYDIS_MNEMONIC_PUSH:
+        *ret_undone = 8;
+        return in->operand_width == 64;
+    case ZYDIS_MNEMONIC_SUB:
+        if (operands[0].type != ZYDIS_OPERAND_TYPE_REGISTER || operands[0].reg.value != ZYDIS_REGISTER_RSP ||
+            operands[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE || operands[1].imm.value.s <= 0 ||
+            operands[1].imm.value.s > UNDONE_BYTES_MAX)
+            return false;
+        *ret_undone = (uint32_t)operands[1].imm.value.s;
+        return true;
+    case ZYDIS_MNEMONIC_MOV:
+    case ZYDIS_MNEMONIC_MOVZX:
+    case ZYDIS_MNEMONIC_MOVSX:
+    case ZYDIS_MNEMONIC_MOVSXD:
+    case ZYDIS_MNEMONIC_LEA:
+        return is_free_register(&operands[0]);
+    case ZYDIS_MNEMONIC_XOR:
+        return is_free_register(&operands[0]) && operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+               operands[0].reg.value == operands[1].reg.value;
+    default:
+        return false;
+    }
+}
+
+/* The same with the first instruction kept; kept 0: nothing of it is. */
+static int relocate_behind(const ZydisDecoder *decoder, const uint8_t *code, size_t size, uint64_t address,
+                           uint8_t kept, struct moved *ret_moved, struct problem *problem)
 {
     /* At most five instructions begin in the bytes of a jump, the last of them at the fifth. */
-    _Static_assert(4 * 6 + 15 + JUMP_BYTES <= MOVED_BYTES_MAX && 5 + 1 <= MOVED_FIELDS_MAX, "all fit");
-    ZydisDecoder decoder;
-    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    struct moved moved = {0};
+    _Static_assert(KEPT_BYTES_MAX + 4 * 6 + 15 + JUMP_BYTES <= MOVED_BYTES_MAX &&
+                       1 + 5 + 1 <= MOVED_FIELDS_MAX && KEPT_BYTES_MAX + 4 + 15 <= PATCH_BYTES_MAX,
+                   "all fit");
+    struct moved moved = {.kept = kept};
     size_t length = 0;
     bool ended = false;
-    while (length < JUMP_BYTES) {
+    while (length < kept + (size_t)JUMP_BYTES) {
         if (ended)
             return problem_set(problem, -EINVAL, "the function ends within its first %d bytes", JUMP_BYTES);
         ZydisDecodedInstruction in;
         if (length >= size ||
-            !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code + length, size - length, &in)))
+            !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder, NULL, code + length, size - length, &in)))
             return problem_set(problem, -EINVAL, "an instruction at its start cannot be decoded");
         int r = relocate_one(&in, code + length, address + length, &moved, &ended, problem);
         if (r < 0)
             return r;
         length += in.length;
     }
-    if (branches_back(&decoder, code, size, length))
+    if (branches_back(decoder, code, size, length))
         return problem_set(problem, -EINVAL, "the function branches back into its first bytes");
     if (!ended)
         add_jump(&moved, address + length);
     moved.replaced = (uint8_t)length;
     *ret_moved = moved;
     return 0;
+}
+
+int relocate(const uint8_t *code, size_t size, uint64_t address, struct moved *ret_moved,
+             struct problem *problem)
+{
+    ZydisDecoder decoder;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    ZydisDecodedInstruction first;
+    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+    struct moved moved;
+    uint32_t undone;
+    if (ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, size, &first, operands)) &&
+        can_be_undone(&first, operands, &undone) &&
+        relocate_behind(&decoder, code, size, address, first.length, &moved, NULL) == 0) {
+        moved.undone = undone;
+        *ret_moved = moved;
+        return 0;
+    }
+    return relocate_behind(&decoder, code, size, address, 0, ret_moved, problem);
 }
 
 /* ---- split functions ---- */

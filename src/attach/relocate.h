@@ -13,8 +13,13 @@ int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_add
                struct elf_symbol *ret_symbol, const struct target_module **ret_module);
 
 /* The instructions that a jump at the start of code would replace (moved_place() puts them elsewhere), with a
- * jump behind them to what follows. code: size bytes of the function as they stand at address (all of it, for
- * the search for jumps back into the first bytes). 0, or -EINVAL with the reason in problem. */
+ * jump behind them to what follows.
+ *
+ * Where the first instruction does nothing that cannot be undone it stays in place, and the jump stands
+ * behind it. Then other tools may have breakpoints on the function, which are mostly set there: the kernel
+ * runs the file's first instruction for them (uprobes) and goes on behind it, which must not be inside our
+ * jump. code: size bytes of the function as they stand at address (all of it, for the search for jumps back
+ * into the first bytes). 0, or -EINVAL with the reason in problem. */
 int relocate(const uint8_t *code, size_t size, uint64_t address, struct moved *ret_moved,
              struct problem *problem);
 
