@@ -365,6 +365,8 @@ static int sampler_on_event(void *context, void *data, size_t size)
     const struct sampler_sample *sample = data;
     if (size < sizeof(*sample))
         return 0;
+    if (s->stopped_ns && sample->time_ns > s->stopped_ns)
+        return 0; /* where more comes than can be named, there would be no end */
     if (s->sideband) {
         if (sample->time_ns > s->announced_ns) /* it came while others were named */
             listen(s);
@@ -506,6 +508,8 @@ void sampler_stop(struct sampler *s)
 {
     ticks_close(&s->ticks);
     sampler_detach_hits(s);
+    if (!s->stopped_ns)
+        s->stopped_ns = clock_monotonic_ns();
 }
 
 void sampler_close(struct sampler *s)

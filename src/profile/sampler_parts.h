@@ -42,6 +42,7 @@ struct sampler {
     struct process_stack *stack;
     struct ticks ticks;
     uint64_t started_ns;
+    uint64_t stopped_ns;      /* 0: not yet; what begins later is not counted */
     struct profile *on, *off; /* during a poll */
     uint64_t now_ns;
     uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
