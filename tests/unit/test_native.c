@@ -134,8 +134,15 @@ static void unused_files_are_closed(void **state)
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512];
     size_t open = 0;
-    while (fgets(line, sizeof(line), maps))
-        open += strstr(line, program) != NULL;
+    bool seen[40] = {false}; /* with debug information they are mapped twice */
+    while (fgets(line, sizeof(line), maps)) {
+        const char *name = strstr(line, program);
+        unsigned long i = name ? strtoul(name + strlen(program), NULL, 10) : ARRAY_SIZE(seen);
+        if (i < ARRAY_SIZE(seen)) {
+            open += !seen[i];
+            seen[i] = true;
+        }
+    }
     fclose(maps);
     assert_in_range(open, 1, 35);
     assert_int_equal(forgotten, 40 + libraries - 32); /* the first ones' notes */
