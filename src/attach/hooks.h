@@ -20,6 +20,7 @@ struct hook {
     uint32_t version_min, version_max;
     const char *gives; /* what cannot be seen without it; NULL when an alternative may do */
     bool split;        /* compilers may leave but a test of its arguments under its name: see patch_find() */
+    uint8_t arguments; /* it has so many, whose registers alone hold something when it begins; 0: not said */
 };
 
 /* Are they alternatives? */

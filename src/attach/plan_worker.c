@@ -230,7 +230,7 @@ static int plan_function(struct target *target, const struct hook *hook, const s
                            hook->symbol);
     if (r < 0)
         return r;
-    r = relocate(code, size, planned->address, &planned->moved, problem);
+    r = relocate(code, size, planned->address, hook->arguments, &planned->moved, problem);
     if (r < 0)
         return r;
     if (planned->moved.replaced > planned->code_size || planned->compared < 5)

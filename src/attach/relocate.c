@@ -95,18 +95,23 @@ static bool branches_back(const ZydisDecoder *decoder, const uint8_t *code, size
 }
 
 /* Registers that hold nothing when a function begins, of an argument or of its caller. */
-static bool is_free_register(const ZydisDecodedOperand *operand)
+static bool is_free_register(const ZydisDecodedOperand *operand, unsigned arguments)
 {
+    static const ZydisRegister ARGUMENTS[] = {ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX,
+                                              ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8,  ZYDIS_REGISTER_R9};
     ZydisRegister whole =
         operand->type == ZYDIS_OPERAND_TYPE_REGISTER
             ? ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value)
             : ZYDIS_REGISTER_NONE;
+    for (size_t i = arguments; arguments && i < ARRAY_SIZE(ARGUMENTS); i++)
+        if (whole == ARGUMENTS[i])
+            return true;
     return whole == ZYDIS_REGISTER_RAX || whole == ZYDIS_REGISTER_R10 || whole == ZYDIS_REGISTER_R11;
 }
 
 /* Can a function's first instruction run once more, when what it took of the stack is given back? */
 static bool can_be_undone(const ZydisDecodedInstruction *in, const ZydisDecodedOperand *operands,
-                          uint32_t *ret_undone)
+                          unsigned arguments, uint32_t *ret_undone)
 {
     *ret_undone = 0;
     if (in->length > KEPT_BYTES_MAX || !in->operand_count)
@@ -132,9 +137,9 @@ static bool can_be_undone(const ZydisDecodedInstruction *in, const ZydisDecodedO
     case ZYDIS_MNEMONIC_MOVSX:
     case ZYDIS_MNEMONIC_MOVSXD:
     case ZYDIS_MNEMONIC_LEA:
-        return is_free_register(&operands[0]);
+        return is_free_register(&operands[0], arguments);
     case ZYDIS_MNEMONIC_XOR:
-        return is_free_register(&operands[0]) && operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        return is_free_register(&operands[0], arguments) && operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
                operands[0].reg.value == operands[1].reg.value;
     default:
         return false;
@@ -173,7 +178,7 @@ static int relocate_behind(const ZydisDecoder *decoder, const uint8_t *code, siz
     return 0;
 }
 
-int relocate(const uint8_t *code, size_t size, uint64_t address, struct moved *ret_moved,
+int relocate(const uint8_t *code, size_t size, uint64_t address, unsigned arguments, struct moved *ret_moved,
              struct problem *problem)
 {
     ZydisDecoder decoder;
@@ -183,7 +188,7 @@ int relocate(const uint8_t *code, size_t size, uint64_t address, struct moved *r
     struct moved moved;
     uint32_t undone;
     if (ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, size, &first, operands)) &&
-        can_be_undone(&first, operands, &undone) &&
+        can_be_undone(&first, operands, arguments, &undone) &&
         relocate_behind(&decoder, code, size, address, first.length, &moved, NULL) == 0) {
         moved.undone = undone;
         *ret_moved = moved;

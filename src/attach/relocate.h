@@ -19,8 +19,8 @@ int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_add
  * behind it. Then other tools may have breakpoints on the function, which are mostly set there: the kernel
  * runs the file's first instruction for them (uprobes) and goes on behind it, which must not be inside our
  * jump. code: size bytes of the function as they stand at address (all of it, for the search for jumps back
- * into the first bytes). 0, or -EINVAL with the reason in problem. */
-int relocate(const uint8_t *code, size_t size, uint64_t address, struct moved *ret_moved,
+ * into the first bytes). arguments: as struct hook says. 0, or -EINVAL with the reason in problem. */
+int relocate(const uint8_t *code, size_t size, uint64_t address, unsigned arguments, struct moved *ret_moved,
              struct problem *problem);
 
 #endif

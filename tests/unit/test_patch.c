@@ -48,7 +48,7 @@ static int move(const uint8_t *code, size_t size, uint64_t address, uint8_t *out
                 size_t *ret_written, struct problem *problem)
 {
     struct moved moved;
-    int r = relocate(code, size, address, &moved, problem);
+    int r = relocate(code, size, address, 0, &moved, problem);
     if (r >= 0)
         r = moved_place(&moved, place, out, problem);
     if (r < 0)
@@ -107,6 +107,7 @@ static void first_instructions_stay(void **state)
         int (*function)(int), (*next)(int);
         uint8_t kept;
         uint32_t undone;
+        unsigned arguments;
     } CASES[] = {{"pushes", pushes, takes_stack, 1, 8},
                  {"takes_stack", takes_stack, is_a_target, 7, 0x128},
                  {"is_a_target", is_a_target, compares, 4, 0},
@@ -114,6 +115,8 @@ static void first_instructions_stay(void **state)
                  {"clears", clears, loads_result, 2, 0},
                  {"loads_result", loads_result, overwrites_argument, 6, 0},
                  {"overwrites_argument", overwrites_argument, counts, 0, 0},
+                 {"four arguments", overwrites_argument, counts, 0, 0, .arguments = 4},
+                 {"three arguments", overwrites_argument, counts, 2, 0, .arguments = 3},
                  {"counts", counts, takes_more_stack, 0, 0},
                  {"takes_more_stack", takes_more_stack, saves_then_calls, 0, 0},
                  {"saves_first", saves_first, kept_end, 1, 8}};
@@ -123,7 +126,7 @@ static void first_instructions_stay(void **state)
         struct moved moved;
         const uint8_t *code = (const uint8_t *)CASES[i].function;
         size_t size = size_of(CASES[i].function, CASES[i].next);
-        if (relocate(code, size, (uintptr_t)code, &moved, &problem) < 0)
+        if (relocate(code, size, (uintptr_t)code, CASES[i].arguments, &moved, &problem) < 0)
             fail_msg("%s: %s", CASES[i].name, problem.what);
         if (moved.kept != CASES[i].kept || moved.undone != CASES[i].undone)
             fail_msg("%s: %u bytes are kept, %u undone", CASES[i].name, moved.kept, moved.undone);
@@ -153,11 +156,11 @@ static void what_cannot_stay_is_moved(void **state)
     struct problem problem = {0};
     struct moved moved;
     assert_int_equal(relocate((const uint8_t *)saves_then_calls, size_of(saves_then_calls, saves_first),
-                              (uintptr_t)saves_then_calls, &moved, &problem),
+                              (uintptr_t)saves_then_calls, 0, &moved, &problem),
                      -EINVAL);
     assert_non_null(strstr(problem.what, "a call at"));
     assert_int_equal(relocate((const uint8_t *)branches_to_start, size_of(branches_to_start, branches_inside),
-                              (uintptr_t)branches_to_start, &moved, &problem),
+                              (uintptr_t)branches_to_start, 0, &moved, &problem),
                      0);
     assert_int_equal(moved.kept, 0);
     assert_int_equal(moved.undone, 0);

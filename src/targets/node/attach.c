@@ -40,13 +40,14 @@ static const struct hook HOOKS[] = {
     /* libuv's thread pool, void (uv_loop_t *, uv__work *, kind, work, done) since 1.24 */
     {"uv_submit", "uv__work_submit", UV_1_24, 0, "when work is queued for the thread pool"},
     {"uv_queue_submit", "uv_queue_work", UV_1_24, 0, "when crypto, zlib and add-ons queue work"},
-    {"uv_iou_submit", "uv__iou_submit", UV_1_24, 0, NULL}, /* void (struct uv__iou *) */
+    {"uv_iou_submit", "uv__iou_submit", UV_1_24, 0, NULL, .arguments = 1}, /* void (struct uv__iou *) */
     {"uv_fs_work", "uv__fs_work", UV_1_24, 0, "file operations on pool threads"},
-    {"uv_queue_work", "uv__queue_work", UV_1_24, 0, "crypto, zlib and add-ons on pool threads"},
+    {"uv_queue_work", "uv__queue_work", UV_1_24, 0, "crypto, zlib and add-ons on pool threads",
+     .arguments = 1},
     {"uv_getaddrinfo_work", "uv__getaddrinfo_work", UV_1_24, 0, "name look-ups on pool threads"},
     {"uv_getnameinfo_work", "uv__getnameinfo_work", UV_1_24, 0, "name look-ups on pool threads"},
     {"uv_fs_done", "uv__fs_done", UV_1_24, 0, "completions of file operations"},
-    {"uv_queue_done", "uv__queue_done", UV_1_24, 0, "completions of queued work"},
+    {"uv_queue_done", "uv__queue_done", UV_1_24, 0, "completions of queued work", .arguments = 2},
     {"uv_getaddrinfo_done", "uv__getaddrinfo_done", UV_1_24, 0, "completions of name look-ups"},
     {"uv_getnameinfo_done", "uv__getnameinfo_done", UV_1_24, 0, "completions of name look-ups"},
 
@@ -65,7 +66,7 @@ static const struct hook HOOKS[] = {
     {"uv_close", "uv_close", UV_1_24, 0, "when connections are closed"},
 
     /* HTTP, int (llhttp_t *, const char *, const char *) */
-    {"llhttp_url", "llhttp__on_url", 0, 0, "the paths of HTTP requests"},
+    {"llhttp_url", "llhttp__on_url", 0, 0, "the paths of HTTP requests", .arguments = 3},
     {"llhttp_headers", "llhttp__on_headers_complete", 0, 0, "HTTP requests"},
     {"llhttp_complete", "llhttp__on_message_complete", 0, 0, "when HTTP messages are complete"},
 
