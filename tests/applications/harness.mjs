@@ -6,7 +6,7 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort, kill, outline, SONDE, start, temporary } from '../system/helper.mjs';
+import { kill, outline, SONDE, start, temporary } from '../system/helper.mjs';
 import { startStore } from './stores.mjs';
 
 const HERE = path.dirname(fileURLToPath(import.meta.url)), APPS = path.join(HERE, 'apps'), BIN = path.join(HERE, 'node_modules', '.bin');
@@ -95,7 +95,7 @@ export async function runApplication(t, row, { node = process.execPath, attach =
     fs.mkdirSync(path.join(folder, 'store'));
     const store = row.store ? await startStore(t, row.store, path.join(folder, 'store')) : {};
     const program = commandOf(row.application, node);
-    const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '', DB_PID: String(store.pid || 0), CLOSED_PORT: String(await freePort()) };
+    const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '', DB_PID: String(store.pid || 0), CLOSED_PORT: '1' /* never given to a program that asks for any port */ };
     // A store that is traced as well is started by a shell beside the application.
     const command = store.command ? ['sh', '-c', `"$@" >/dev/null 2>&1 & until redis-cli -p ${store.port} ping >/dev/null 2>&1; do :; done; ${program.map((part) => `'${part}'`).join(' ')}; kill $!; wait`, 'sh', ...store.command] : program;
     let running = attach ? start(t, command[0], command.slice(1), { env: environment, cwd: HERE }) : start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });
