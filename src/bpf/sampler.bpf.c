@@ -345,7 +345,6 @@ static __always_inline void tick(struct bpf_perf_event_data *ctx, u64 now_ns)
         }
     }
     send_copy(ctx, process, &user, in_kernel, weight, now_ns, slot);
-    return;
 }
 
 SEC("perf_event")

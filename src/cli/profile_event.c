@@ -91,11 +91,12 @@ bool profile_event_set(const char *name, struct sampler_options *o, const char *
 void profile_event_explain_nothing(const char *name, const struct sampler_options *o,
                                    const struct sampler_counts *c)
 {
-    const char *nothing =
-        o->hits
-            ? "what was watched did not come there in this time. Of a function or probe in a program, the "
-              "processes that are named are watched, not those that they start later: name those, or --all"
-            : NO_COUNTER;
+    const char *nothing = NO_COUNTER;
+    if (o->hits && (strncmp(name, "uprobe:", 7) == 0 || strncmp(name, "usdt:", 5) == 0))
+        nothing = "what is watched did not get there in this time. Only the processes that are named are "
+                  "watched, not those that they start later: name those, or --all";
+    else if (o->hits)
+        nothing = "what is watched did not get there in this time";
     for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
         if (strcmp(EVENTS[i].name, name) == 0)
             nothing = EVENTS[i].nothing;

@@ -96,8 +96,8 @@ struct sum {
     const struct thread *loop; /* whose pool it is; NULL: not known */
 };
 
-/* A pool hands a connection on at once, that is, as soon as its event loop has a CPU. One that nobody had
- * when the wait began was free. */
+/* A pool hands a connection on at once, that is, as soon as its event loop has a CPU. One that
+ * served no request when the wait began was free. */
 static bool is_handed_on(const struct sum *sum, uint64_t start_ns)
 {
     return sum->covered_to_ns && (start_ns < sum->covered_to_ns + HANDOVER_NS ||

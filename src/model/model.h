@@ -43,7 +43,7 @@ struct call {
     uint8_t after_other; /* http: sent in the turn that ended another call on this connection */
     uint16_t status;
     uint8_t grpc;       /* grpc-status and 1; 0: no gRPC call, or it has not ended */
-    uint16_t resends;   /* how often TCP sent a segment again on its connection meanwhile ... */
+    uint16_t resends;   /* how often TCP sent a segment again on its connection in that time ... */
     uint64_t resent_ns; /* ... and when last */
     uint32_t span;      /* in the owner's tree; VSPAN_NONE when it has none */
     uint64_t owner;     /* serial of the request that it belongs to */

@@ -71,7 +71,7 @@ struct vspan {
     uint8_t lost;          /* enum vspan_lost */
     uint16_t status;       /* http: of the answer, 0 none */
     uint8_t grpc;          /* http: grpc-status and 1; 0: no gRPC call, or it has not ended */
-    uint16_t resends;      /* how often TCP sent a segment again on its connection meanwhile ... */
+    uint16_t resends;      /* how often TCP sent a segment again on its connection in that time ... */
     uint64_t resent_ns;    /* ... and when last; 0: never */
     const char *name;      /* interned: resource type, kind of operation, command, collection */
     const char *peer;      /* interned: the other end's address; NULL */

@@ -586,7 +586,7 @@ uint32_t prepared_get(uint64_t connection, uint64_t name)
         if (__atomic_load_n(&prepared[place].key, __ATOMIC_ACQUIRE) != key)
             continue;
         uint32_t statement = __atomic_load_n(&prepared[place].statement, __ATOMIC_ACQUIRE);
-        /* Another thread may have taken the place meanwhile. */
+        /* Another thread may have taken the place since it was compared. */
         return __atomic_load_n(&prepared[place].key, __ATOMIC_ACQUIRE) == key ? statement : 0;
     }
     return 0;

@@ -65,7 +65,7 @@ struct sampler_options {
     const struct sampler_hit *hit_places; /* as long as the sampler */
     size_t hit_place_count;
     pid_t hit_child;    /* the command's process, which is about to begin; 0: none */
-    uint64_t hit_every; /* a stack at each so manieth */
+    uint64_t hit_every; /* a stack at each N-th hit */
     uint64_t hit_limit; /* stacks a second on a CPU; with more hits than sampler_hits_most() says, it stops */
     uint64_t off_cpu_min_ns;
     bool wakers;       /* the innermost frame of a wait says who ended it */

@@ -33,8 +33,8 @@ static void get_in_step(const struct analysis *a, struct connection *c, uint64_t
     c->in_step = 1;
 }
 
-/* Whether the bytes that io has read say which answers they end. More than the server has told of contradicts
- * it. */
+/* Whether the bytes that io has read say which answers they end: not if they are more than the server is
+ * known to have written. */
 static bool bytes_tell(const struct analysis *a, const struct connection *c, const struct item *io)
 {
     return c->in_step && io->id && c->mirror && c->taken_bytes + io->id <= c->mirror->told_bytes &&

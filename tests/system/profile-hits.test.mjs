@@ -106,3 +106,13 @@ test('what cannot be watched has a reason', { skip }, (t) => {
     for (const options of [['--event', 'cpu', '--every', '2'], ['--event', 'sched:sched_process_fork', '--store', '/tmp/nowhere']])
         assert.equal(spawnSync(SONDE, ['profile', ...options, '--', 'true']).status, 2, options.join(' '));
 });
+
+test('no hit: why, of a tracepoint and of a function', { skip }, (t) => {
+    const nothing = (event, ...command) => {
+        const { status, stderr } = spawnSync(SONDE, ['profile', '-f', 'folded', '-o', '/dev/null', '--event', event, '--', ...command], { encoding: 'utf8' });
+        assert.equal(status, 5, stderr);
+        return stderr.match(/^sonde: no samples: (.*)$/m)[1];
+    };
+    assert.equal(nothing('sched:sched_process_fork', 'true'), 'what is watched did not get there in this time.');
+    assert.match(nothing(`uprobe:${build(t)}:place`, 'true'), /did not get there in this time\. Only the processes that are named are watched/);
+});
