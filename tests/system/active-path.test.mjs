@@ -25,8 +25,15 @@ async function record(t, level, scenario) {
     const base = temporary(t), program = path.join(base, 'paths'), folder = path.join(base, 'trace');
     const built = await finish(t, 'cc', ['-O1', '-D_GNU_SOURCE', '-rdynamic', '-pthread', '-o', program, path.join(root, 'tests/system/programs/paths.c')]);
     assert.equal(built.status, 0, built.stderr);
-    const { status, stdout, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--level', level, '--', program, scenario, path.join(base, 'data')]);
-    assert.ok(status === 0 || status === 4, stderr); // 4: a loaded machine lost some
+    // A path needs every switch: what a loaded machine lost some of is recorded again.
+    let run;
+    for (let attempt = 0; attempt < 4 && run?.status !== 0; attempt++) {
+        fs.rmSync(folder, { recursive: true, force: true });
+        run = await finish(t, SONDE, ['record', '-o', folder, '--level', level, '--', program, scenario, path.join(base, 'data')]);
+        assert.ok(run.status === 0 || run.status === 4, run.stderr);
+    }
+    assert.equal(run.status, 0, run.stderr);
+    const { stdout } = run;
     const lines = stdout.trim().split('\n').map((l) => l.split(' ')), first = Number(lines.shift()[0]);
     const pieces = lines.map(([from, to, tid, what]) => ({ from: Number(from), to: Number(to), tid: Number(tid), what })).sort((a, b) => a.from - b.from);
     return { folder, first, pieces };
