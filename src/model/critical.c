@@ -26,7 +26,7 @@ const char *path_class_name(enum path_class class)
         [PATH_POOL_QUEUE] = "waits for a pool thread",
         [PATH_POOL] = "at work on a pool thread",
         [PATH_QUEUE] = "on its way or queued",
-        [PATH_STORE] = "executes in Redis",
+        [PATH_STORE] = "executes in the store",
         [PATH_PEER] = "waits for an answer",
         [PATH_OTHER] = "waits for a timer or something unseen",
         [PATH_FREE] = "waits for a free connection or worker",

@@ -111,7 +111,7 @@ enum path_class {
     PATH_POOL_QUEUE, /* for a thread of the pool */
     PATH_POOL,       /* a thread of the pool works for it */
     PATH_QUEUE,      /* on its way to another service or store, or queued there */
-    PATH_STORE,      /* Redis executes its command */
+    PATH_STORE,      /* Redis, Memcached or the like executes its command */
     PATH_PEER,       /* the other end of a connection works, unseen */
     PATH_OTHER,      /* a timer, or something that was not seen */
     PATH_FREE,       /* until one of a few connections or workers was free */

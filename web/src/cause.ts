@@ -11,9 +11,10 @@ export interface Cause {
 
 export const CAUSES: Cause[] = [
     { name: 'runs', words: 'JavaScript runs', css: 'run', works: true },
-    { name: 'executes in Redis', words: 'Redis executes the command', css: 'store', works: true },
+    { name: 'executes in the store', words: 'the store executes the command', css: 'store', works: true },
     { name: 'at work on a pool thread', words: 'a pool thread works', css: 'pool', works: true },
     { name: 'waits for the event loop', words: 'waits for the event loop', css: 'loop', works: false },
+    { name: 'waits for a free connection or worker', words: 'waits for a free connection or worker', css: 'poolwait', works: false },
     { name: 'waits for a pool thread', words: 'waits for a pool thread', css: 'poolwait', works: false },
     { name: 'on its way or queued', words: 'on its way, or queued at the other end', css: 'queue', works: false },
     { name: 'waits for an answer', words: 'waits for an answer (the other end is not traced)', css: 'peer', works: false },
