@@ -46,48 +46,53 @@ static __always_inline u64 hit_weight(u64 now_ns)
     return weight;
 }
 
-static __always_inline void hit_sample(void *ctx, struct registers *user, int has_user, int in_kernel)
+/* How many hits the stack stands for, or 0: none is taken. What is sent is that, or `sent` in its place. */
+static __always_inline u64 hit_sample(void *ctx, struct registers *user, int has_user, int in_kernel,
+                                      u64 sent)
 {
     u64 id = bpf_get_current_pid_tgid(), now_ns = bpf_ktime_get_ns();
     u32 pid = id >> 32, slot = 0;
     if (!(u32)id || !wanted(pid))
-        return;
+        return 0;
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
     if (process && process->ignored)
-        return;
+        return 0;
     u64 weight = hit_weight(now_ns);
     if (!weight)
-        return;
+        return 0;
     u32 *busy = take_slot(&slot);
     struct sample *sample = busy ? bpf_map_lookup_elem(&scratch, &slot) : 0;
     if (!sample) {
         count(COUNT_LOST);
         if (busy)
             *busy = 0;
-        return;
+        return 0;
     }
     count(COUNT_SAMPLES);
+    sent = sent ?: weight;
     if (process || !has_user) {
-        begin(&sample->head, SAMPLE_CPU, weight, now_ns);
+        begin(&sample->head, SAMPLE_CPU, sent, now_ns);
         send(sample,
              fill(ctx, sample, process, has_user ? user : 0, bpf_get_current_task_btf(), in_kernel, slot));
     } else {
-        send_copy(ctx, 0, user, in_kernel, weight, now_ns, slot);
+        send_copy(ctx, 0, user, in_kernel, sent, now_ns, slot);
     }
     *busy = 0;
+    return weight;
 }
 
-static __always_inline void tracepoint_hit(void *ctx)
+/* In the kernel. */
+static __always_inline u64 tracepoint_hit(void *ctx, u64 sent)
 {
     struct registers user = {};
     int has_user = user_registers(bpf_get_current_task_btf(), &user);
-    hit_sample(ctx, &user, has_user, 1);
+    return hit_sample(ctx, &user, has_user, 1, sent);
 }
 
 SEC("tracepoint")
 int on_tracepoint(void *ctx)
 {
-    RUN(tracepoint_hit(ctx));
+    RUN(tracepoint_hit(ctx, 0));
     return 0;
 }
 
@@ -95,7 +100,7 @@ SEC("uprobe")
 int on_hit(struct pt_regs *ctx)
 {
     struct registers user = {.pc = ctx->ip, .sp = ctx->sp, .fp = ctx->bp};
-    RUN(hit_sample(ctx, &user, 1, 0));
+    RUN(hit_sample(ctx, &user, 1, 0, 0));
     return 0;
 }
 

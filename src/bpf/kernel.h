@@ -159,6 +159,7 @@ struct socket {
 struct gendisk {
     int major;
     int first_minor;
+    char disk_name[32];
 };
 
 struct request_queue {

@@ -525,6 +525,7 @@ static __always_inline u32 *take_slot(u32 *ret_slot)
 
 #include "bpf/allocs.h"
 #include "bpf/hits.h"
+#include "bpf/io.h"
 #include "bpf/locks.h"
 
 /* ---- lifecycle ---- */

@@ -19,8 +19,10 @@
 #include "cli/profile_allocs.h"
 #include "cli/profile_event.h"
 #include "cli/profile_hits.h"
+#include "cli/profile_io.h"
 #include "cli/profile_locks.h"
 #include "cli/profile_options.h"
+#include "cli/profile_place.h"
 #include "cli/profile_report.h"
 #include "cli/profile_sampling.h"
 #include "cli/profile_steer.h"
@@ -85,6 +87,8 @@ static const char *weight_text(const struct profile *p, uint64_t weight, char *b
 {
     if (strcmp(p->unit, "nanoseconds") == 0)
         return clock_format_duration(weight, buffer, size);
+    if (strcmp(p->unit, "bytes") == 0)
+        return profile_place_bytes((double)weight, buffer, size);
     snprintf(buffer, size, "%llu", (unsigned long long)weight);
     return buffer;
 }
@@ -353,7 +357,7 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
         if (!o->quiet)
             profile_steer_print_pruned(&pruned);
     }
-    if (certainty_measure(profile) < 0)
+    if (!facts.io && certainty_measure(profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     if (o->by_service) {
         if (profile_by_service(profile, &services) < 0 || profile_intervals_copy(services, profile) < 0)
@@ -368,6 +372,8 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
     bool listed = !o->output && !o->format && !o->json && !o->push, waits = listed && !o->sampler.on_cpu;
     if (facts.allocs && listed)
         return profile_allocs_print(facts.allocs, profile, o->top);
+    if (facts.io && listed)
+        return profile_io_print(facts.io, profile, &o->rules, o->sampler.whole_machine, o->top);
     if (facts.locks && listed)
         return profile_locks_print(facts.locks, profile, o->top);
     if (facts.wakers && listed) {
@@ -470,11 +476,12 @@ static int run_profile(const struct command *self, int argc, char **argv)
     profile->by_line = o.sampler.lines;
     bool says_how_certain =
         format == FORMAT_PPROF || o.json || (!o.output && !o.format) || o.target.error > 0;
-    if (says_how_certain && !o.merge && !o.sampler.allocs && profile_windows_begin(profile) < 0)
+    if (says_how_certain && !o.merge && !o.sampler.allocs && !o.sampler.io &&
+        profile_windows_begin(profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
-    bool has_places =
-        (o.sampler.locks || o.sampler.waker_stacks || o.sampler.allocs) && !o.output && !o.format;
+    bool has_places = (o.sampler.locks || o.sampler.waker_stacks || o.sampler.allocs || o.sampler.io) &&
+                      !o.output && !o.format;
     o.sampler.source = format != FORMAT_FOLDED || o.json || has_places;
     pid_t child = 0;
     if (o.output && (r = file_replaceable(o.output)) < 0) {
@@ -509,14 +516,16 @@ static int run_profile(const struct command *self, int argc, char **argv)
     o.sampler.alloc_places = functions.list.at;
     o.sampler.alloc_place_count = functions.list.count;
     _cleanup_(profile_hits_done) struct profile_hits places = {0};
-    if (o.sampler.hits)
+    if (o.sampler.hits && !o.sampler.io)
         r = profile_hits_find(o.event, &o.sampler, o.command ? o.command[0] : NULL, &places, &problem);
     o.sampler.hit_places = places.list.at;
     o.sampler.hit_place_count = places.list.count;
     o.sampler.hit_child = child;
     if (r >= 0)
         r = sampler_open(&o.sampler, &sampler, &problem);
-    if (r == 0 && o.sampler.hits && !o.quiet)
+    if (r == 0 && o.sampler.io && !o.quiet)
+        profile_io_print_price(&o.sampler);
+    else if (r == 0 && o.sampler.hits && !o.quiet)
         profile_hits_print_price(o.event, &o.sampler, sampler);
     if (r == 0 && child)
         sampler_add_command(sampler, child);
@@ -551,6 +560,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     struct profile_facts facts = {.counts = &counts,
                                   .locks = sampler_locks(sampler),
                                   .allocs = sampler_allocs(sampler),
+                                  .io = sampler_io(sampler),
                                   .wakers = o.sampler.waker_stacks};
     sampler_counts(sampler, &counts);
     if (sampling.rate.options)
@@ -563,7 +573,9 @@ static int run_profile(const struct command *self, int argc, char **argv)
         print_folded(&counts, profile);
     if (!o.quiet)
         print_unread(sampler);
-    if (!o.quiet && o.sampler.hits)
+    if (!o.quiet && o.sampler.io)
+        profile_io_print_stopped(&o.sampler, &counts, start);
+    else if (!o.quiet && o.sampler.hits)
         profile_hits_print_counts(o.event, &o.sampler, &counts, start);
     if (o.target.error > 0)
         facts.target = &sampling.target;
@@ -593,6 +605,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         profile_allocs_print_hidden(sampler, &o.sampler, child);
     if (facts.locks)
         locks_into_profile(facts.locks);
+    if (facts.io)
+        io_into_profile(facts.io, profile_io_weight(profile));
     if (facts.locks && !o.quiet)
         profile_locks_print_hidden(facts.locks, profile);
     if (profile->nodes.count == 1)
@@ -636,6 +650,8 @@ const struct command command_profile = {
                 "  sonde profile --event off-cpu --wakers=stacks -d 10 4711\n"
                 "  sonde profile --event lock -d 10 4711\n"
                 "  sonde profile --event alloc -d 60 4711\n"
+                "  sonde profile --event block --all -d 10\n"
+                "  sonde profile --event connect -d 10 --process node\n"
                 "  sonde profile --event usdt:postgres:postgresql:transaction__start -d 10 4711\n"
                 "  sonde profile --event syscalls:sys_enter_fsync --all -d 10\n"
                 "  sonde profile --trace /tmp/trace -d 10 4711\n"

@@ -218,16 +218,6 @@ void profile_allocs_done(struct profile_allocs_places *places)
 
 /* ---- what came out ---- */
 
-static const char *bytes_text(double bytes, char *buffer, size_t size)
-{
-    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
-    size_t unit = 0;
-    for (; bytes >= 9999.5 && unit + 1 < ARRAY_SIZE(UNITS); unit++)
-        bytes /= 1000;
-    snprintf(buffer, size, "%.*f %s", unit && bytes < 100 ? 1 : 0, bytes, UNITS[unit]);
-    return buffer;
-}
-
 static double percent(double part, double of)
 {
     return of > 0 ? 100 * part / of : 0;
@@ -246,17 +236,19 @@ int profile_allocs_print(const struct allocs *a, const struct profile *p, unsign
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     printf("allocated: %s (+- %.1f %%) in %.0f allocations; not freed when sampling ended: %s (+- %.1f %%) "
            "in %.0f\n",
-           bytes_text(all.made.bytes, made, sizeof(made)), percent(all.made.bytes_error, all.made.bytes),
-           all.made.count, bytes_text(all.alive.bytes, alive, sizeof(alive)),
+           profile_place_bytes(all.made.bytes, made, sizeof(made)),
+           percent(all.made.bytes_error, all.made.bytes), all.made.count,
+           profile_place_bytes(all.alive.bytes, alive, sizeof(alive)),
            percent(all.alive.bytes_error, all.alive.bytes), all.alive.count);
     printf("%s%12s %7s %9s %12s %9s  allocated in%s\n", cli_style(1, STYLE_BOLD), "not freed", "+-", "pieces",
            "allocated", "pieces", cli_style(1, STYLE_NONE));
     for (size_t i = 0; i < count && i < top; i++) {
         const struct alloc_site *s = &sites[i];
         text_clear(&line);
-        text_addf(&line, "%12s %6.1f%% %9.0f %12s %9.0f  ", bytes_text(s->alive.bytes, alive, sizeof(alive)),
+        text_addf(&line, "%12s %6.1f%% %9.0f %12s %9.0f  ",
+                  profile_place_bytes(s->alive.bytes, alive, sizeof(alive)),
                   percent(s->alive.bytes_error, s->alive.bytes), s->alive.count,
-                  bytes_text(s->made.bytes, made, sizeof(made)), s->made.count);
+                  profile_place_bytes(s->made.bytes, made, sizeof(made)), s->made.count);
         profile_place_add(&line, p, s->frame);
         profile_place_add_callers(&line, p, allocs_stacks(a), s->stack, s->frame, CALLERS, false);
         cli_put(stdout, text_get(&line));

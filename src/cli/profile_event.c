@@ -14,6 +14,15 @@
     "the CPU counted none of it where this ran; a virtual machine often has no such counters. Try " \
     "--event cpu"
 
+#define NO_BLOCK                                                                                           \
+    "what was watched made no request to a disk in this time. What is read from memory (the page cache) "  \
+    "makes none, and what is written with buffers is written back later, by threads of the kernel: --all " \
+    "shows those"
+#define NO_CONNECT                                                                                       \
+    "what was watched opened no TCP connection in this time. Connections that it accepts, and those of " \
+    "Unix "                                                                                              \
+    "sockets, are not counted"
+
 static const struct {
     const char *name;
     uint32_t type;
@@ -43,6 +52,10 @@ static const struct {
     {"alloc-live", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "bytes",
      "of what was watched and sampled, all that was allocated with malloc() was freed again. `--event alloc` "
      "shows what was allocated"},
+    {"block", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "bytes", NO_BLOCK},
+    {"block-time", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "nanoseconds", NO_BLOCK},
+    {"connect", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "count", NO_CONNECT},
+    {"connect-time", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "nanoseconds", NO_CONNECT},
     {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, "count",
      "what was watched had no page fault in this time: all memory that it used was there"},
     {"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, "count",
@@ -69,7 +82,11 @@ bool profile_event_set(const char *name, struct sampler_options *o, const char *
     }
     o->locks = strcmp(name, "lock") == 0;
     o->allocs = strcmp(name, "alloc") == 0 || strcmp(name, "alloc-live") == 0;
-    o->on_cpu = strcmp(name, "off-cpu") != 0 && !o->locks && !o->allocs;
+    o->io = strncmp(name, "block", 5) == 0     ? IO_BLOCK
+            : strncmp(name, "connect", 7) == 0 ? IO_CONNECT
+                                               : IO_NONE;
+    o->hits = o->io != IO_NONE;
+    o->on_cpu = strcmp(name, "off-cpu") != 0 && !o->locks && !o->allocs && !o->io;
     o->off_cpu |= strcmp(name, "off-cpu") == 0 || strcmp(name, "wall") == 0;
     if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the CPU */
         o->event_type = PERF_TYPE_RAW;
@@ -95,7 +112,7 @@ void profile_event_explain_nothing(const char *name, const struct sampler_option
     if (o->hits && (strncmp(name, "uprobe:", 7) == 0 || strncmp(name, "usdt:", 5) == 0))
         nothing = "what is watched did not get there in this time. Only the processes that are named are "
                   "watched, not those that they start later: name those, or --all";
-    else if (o->hits)
+    else if (o->hits && !o->io)
         nothing = "what is watched did not get there in this time";
     for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
         if (strcmp(EVENTS[i].name, name) == 0)

@@ -169,18 +169,21 @@ static const struct option_row ROWS[] = {
     {"event", 'e', "EVENT",
      "cpu, wall, off-cpu, lock (who waits for which lock, and who holds it), alloc (who allocates, and what "
      "is "
-     "not freed), alloc-live, page-faults, context-switches, cycles, instructions, rNNN ...; or a place: "
+     "not freed), alloc-live, block (who makes requests to disks), block-time, connect (who opens TCP "
+     "connections), connect-time, page-faults, context-switches, cycles, instructions, rNNN ...; or a place: "
      "CATEGORY:NAME (a tracepoint), uprobe:BINARY:FUNCTION, usdt:BINARY:PROVIDER:NAME",
      OPTION_TEXT, .at = AT(event)},
     {"alloc-interval", .value = "BYTES",
      .text = "with --event alloc: how many bytes one sample stands for (524288); 1: every allocation",
      .type = OPTION_NUMBER, .least = 1, .most = 1e12, .at = AT(alloc_interval)},
-    {"every", .value = "N", .text = "with an event that is a place: take a stack at each N-th hit (1)",
+    {"every", .value = "N",
+     .text = "with block, connect or an event that is a place: take a stack at each N-th (1)",
      .type = OPTION_NUMBER, .least = 1, .most = 1e12, .at = AT(every)},
     {"hit-limit", .value = "N",
-     .text = "with an event that is a place: take at most about N stacks a second on a CPU, and stop when a "
-             "probe in a "
-             "program is hit more than N times a second, a tracepoint ten times that (5000)",
+     .text =
+         "with block, connect or an event that is a place: take at most about N stacks a second on a CPU, "
+         "and stop when a probe in a program is hit more than N times a second, anything else ten times "
+         "that (5000)",
      .type = OPTION_NUMBER, .least = 1, .most = 1e9, .at = AT(hit_limit)},
     {"off-cpu-min", .value = "MS", .text = "leave out shorter waits (1; 0 with --event lock)",
      .type = OPTION_CALL, .take = take_off_cpu_min},
@@ -344,11 +347,11 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
     o->sampler.hit_every = o->every > 0 ? (uint64_t)o->every : 1;
     o->sampler.hit_limit = o->hit_limit > 0 ? (uint64_t)o->hit_limit : HIT_LIMIT;
     if ((o->every > 0 || o->hit_limit > 0) && !o->sampler.hits)
-        return cli_usage(
-            self, "--every and --hit-limit are about places: with --event CATEGORY:NAME, uprobe:... or "
-                  "usdt:...");
+        return cli_usage(self,
+                         "--every and --hit-limit are about places and requests: with --event CATEGORY:NAME, "
+                         "uprobe:..., usdt:..., block or connect");
     if (o->sampler.hits && (o->store || o->tune > 0 || o->target.error > 0 || o->merge))
-        return cli_usage(self, "--event %s counts hits: not with --store, --tune, --error or --merge",
+        return cli_usage(self, "--event %s counts every one: not with --store, --tune, --error or --merge",
                          o->event);
     if (o->sampler.wakers && !o->sampler.off_cpu)
         return cli_usage(self, "--wakers says who ended waits: with --event off-cpu or wall");

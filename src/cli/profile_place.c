@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/profile_place.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "profile/frame_name.h"
@@ -55,4 +56,14 @@ json_t *profile_place_text(const char *bytes)
     json_t *json = json_string(text_get(&text));
     text_done(&text);
     return json;
+}
+
+const char *profile_place_bytes(double bytes, char *buffer, size_t size)
+{
+    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    for (; bytes >= 9999.5 && unit + 1 < ARRAY_SIZE(UNITS); unit++)
+        bytes /= 1000;
+    snprintf(buffer, size, "%.*f %s", unit && bytes < 100 ? 1 : 0, bytes, UNITS[unit]);
+    return buffer;
 }

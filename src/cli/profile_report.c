@@ -13,7 +13,9 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/profile_allocs.h"
+#include "cli/profile_io.h"
 #include "cli/profile_locks.h"
+#include "cli/profile_place.h"
 #include "cli/profile_steer.h"
 #include "cli/profile_wakers.h"
 #include "finding/report.h"
@@ -37,6 +39,8 @@ static void weight_words(const struct profile *p, uint64_t weight, char *buffer,
 {
     if (in_time(p))
         clock_format_duration(weight, buffer, size);
+    else if (strcmp(p->unit, "bytes") == 0)
+        profile_place_bytes((double)weight, buffer, size);
     else
         snprintf(buffer, size, "%llu", (unsigned long long)weight);
 }
@@ -109,6 +113,23 @@ static void explain_hot(struct finding *f, const struct profile *p, const struct
                         : "Look at its lines: sonde profile --lines.";
 }
 
+/* What weights of an event are of, behind them. */
+static const char *event_words(const struct profile *p)
+{
+    static const struct {
+        const char *event, *words;
+    } WORDS[] = {{"alloc", "allocated"},
+                 {"alloc-live", "not freed"},
+                 {"block", "of requests to disks"},
+                 {"block-time", "of requests to disks"},
+                 {"connect", "connections"},
+                 {"connect-time", "of opening connections"}};
+    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
+        if (strcmp(WORDS[i].event, p->event) == 0)
+            return WORDS[i].words;
+    return p->event;
+}
+
 static int add_hot(struct report *report, const struct profile *p, const struct business_function *b,
                    const struct share *s, uint64_t samples)
 {
@@ -119,7 +140,7 @@ static int add_hot(struct report *report, const struct profile *p, const struct 
     weight_words(p, b->total, total, sizeof(total));
     bool waits = strcmp(p->event, "off-cpu") == 0 || strcmp(p->event, "lock") == 0;
     f->title = finding_say(f, waits ? "%s waits: %.1f %% of all waits (%s %s)" : "%s takes %.1f %% (%s %s)",
-                           frame_name(p, b->frame), 100 * s->share, total, p->event);
+                           frame_name(p, b->frame), 100 * s->share, total, event_words(p));
     explain_hot(f, p, b, s, samples);
     set_place(f, p, b->frame);
     (void)finding_add_text(f, "function", frame_name(p, b->frame));
@@ -299,6 +320,8 @@ static int fill(struct report *report, const struct profile *p, const struct bus
         json_object_set_new(json_object_get(report->extra, "profile"), "quality", quality_json(counts));
     if (facts->allocs && r == 0)
         r = profile_allocs_add_json(facts->allocs, p, top, json_object_get(report->extra, "profile"));
+    if (facts->io && r == 0)
+        r = profile_io_add_json(facts->io, p, rules, top, json_object_get(report->extra, "profile"));
     if (facts->locks && r == 0)
         r = profile_locks_add_json(facts->locks, p, top, json_object_get(report->extra, "profile"));
     if (facts->wakers && r == 0)

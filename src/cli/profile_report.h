@@ -13,6 +13,7 @@
 struct rate_summary;
 struct allocs;
 struct locks;
+struct io;
 
 /* What is known of how a profile came to be; each NULL when there is nothing. */
 struct profile_facts {
@@ -22,6 +23,7 @@ struct profile_facts {
     const struct certainty_reached *target; /* of --error */
     const struct locks *locks;              /* of --event lock */
     const struct allocs *allocs;            /* of --event alloc */
+    const struct io *io;                    /* of --event block and connect */
     bool wakers;                            /* waits have their wakers' stacks behind them */
 };
 

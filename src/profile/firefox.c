@@ -261,7 +261,11 @@ static void add_thread(const struct profile *p, const struct profile_sample *sam
             text_addf(out, "%s%.6f", separator, (double)samples[i].weight / 1e6);
         else
             text_addf(out, "%s%llu", separator, (unsigned long long)samples[i].weight);
-    text_addf(out, "],\"weightType\":\"%s\",\"length\":%zu}}", timed ? "tracing-ms" : "samples", count);
+    text_addf(out, "],\"weightType\":\"%s\",\"length\":%zu}}",
+              timed                           ? "tracing-ms"
+              : strcmp(p->unit, "bytes") == 0 ? "bytes"
+                                              : "samples",
+              count);
 }
 
 /* Of a profile that kept no samples (one that was read): one for each stack, one after the other. */

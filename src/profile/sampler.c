@@ -181,6 +181,7 @@ static size_t all_frames(struct sampler *s, struct profile *profile, const struc
 {
     uint32_t first = sample->kind == SAMPLE_OFF     ? switch_frames(s, kernel, sample->kernel_words)
                      : sample->kind == SAMPLE_WAKER ? wake_frames(s, kernel, sample->kernel_words)
+                     : s->options.io                ? sampler_trace_frames(s, kernel, sample->kernel_words)
                                                     : 0;
     size_t count = 0;
     for (uint32_t i = first; i < sample->kernel_words; i++) {
@@ -236,7 +237,7 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
                       const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end,
                       const struct sampler_waker *waker)
 {
-    uint32_t frames[SAMPLER_KERNEL + ARRAY_SIZE(s->stack->frames)], groups[SAMPLER_GROUPS], node = 0;
+    uint32_t frames[SAMPLER_KERNEL + ARRAY_SIZE(s->stack->frames) + 1], groups[SAMPLER_GROUPS], node = 0;
     end = sampler_end_of(s, sample, end);
     size_t count = all_frames(s, profile, sample, kernel, frames);
     bool idle = sample->kind == SAMPLE_OFF && !s->options.idle && idle_wait(&s->idle, profile, frames, count);
@@ -251,6 +252,11 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     if (idle && left_out == sample->weight)
         return;
     size_t group_count = sampler_groups(s, profile, process, sample, end, groups);
+    if (s->options.io) {
+        sampler_io_began(s, sample, groups, group_count, frames, count);
+        sampler_count_stack(s, profile, sample, end);
+        return;
+    }
     for (size_t i = 0; i < group_count; i++)
         node = profile_child(profile, node, groups[i]);
     while (count-- > 0)
@@ -400,6 +406,9 @@ static int sampler_on_event(void *context, void *data, size_t size)
     case SAMPLE_FREE:
         sampler_on_alloc(s, sample, words, count);
         break;
+    case SAMPLE_REQUEST_END:
+        sampler_on_io_end(s, sample, words, count);
+        break;
     case SAMPLE_EXEC:
     case SAMPLE_EXIT:
         sampler_allocs_ended(s, sample->pid, sample->kind == SAMPLE_EXEC);
@@ -537,6 +546,7 @@ void sampler_close(struct sampler *s)
     idle_done(&s->idle);
     locks_free(s->locks);
     allocs_free(s->allocs);
+    io_free(s->io);
     wakers_free(s->wakers);
     free(s->family);
     free(s->description);

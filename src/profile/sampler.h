@@ -11,6 +11,7 @@
 
 #include "base/problem.h"
 #include "profile/profile.h"
+#include "profile/io.h"
 #include "unwind/sampler.h"
 
 /* A function of malloc()'s family, or of a virtual machine's heap, in a file that a process has mapped. */
@@ -62,6 +63,7 @@ struct sampler_options {
     uint64_t alloc_interval;
     bool hits; /* at these places alone; the same program has them more than once where a compiler copied them
                 */
+    enum io_kind io;                      /* with hits: requests in place of places (io.h) */
     const struct sampler_hit *hit_places; /* as long as the sampler */
     size_t hit_place_count;
     pid_t hit_child;    /* the command's process, which is about to begin; 0: none */
@@ -157,6 +159,9 @@ uint64_t sampler_hits_most(const struct sampler_options *options);
 
 /* The same with options.allocs, of the profile on. */
 const struct allocs *sampler_allocs(const struct sampler *sampler);
+
+/* The same with options.io. Those that go on end here: to be called once. */
+const struct io *sampler_io(struct sampler *sampler);
 
 /* Whether processes were named and none of them, nor of their descendants, is there any more. */
 bool sampler_ended(const struct sampler *sampler);

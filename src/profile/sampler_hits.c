@@ -38,7 +38,8 @@ uint64_t sampler_trap_ns(const struct sampler *s)
 
 uint64_t sampler_hits_most(const struct sampler_options *o)
 {
-    return o->hit_limit * (o->hit_place_count && o->hit_places[0].category ? TRACEPOINT_TIMES : 1);
+    bool trap = !o->io && !(o->hit_place_count && o->hit_places[0].category);
+    return o->hit_limit * (trap ? 1 : TRACEPOINT_TIMES);
 }
 
 void sampler_configure_hits(struct sampler *s)
@@ -46,7 +47,8 @@ void sampler_configure_hits(struct sampler *s)
     const struct sampler_options *o = &s->options;
     bool tracepoint = o->hits && o->hit_place_count && o->hit_places[0].category;
     bpf_program__set_autoload(s->bpf->progs.on_tracepoint, tracepoint);
-    bpf_program__set_autoload(s->bpf->progs.on_hit, o->hits && !tracepoint);
+    bpf_program__set_autoload(s->bpf->progs.on_hit, o->hits && !tracepoint && !o->io);
+    sampler_configure_io(s);
     if (!o->hits)
         return;
     s->bpf->rodata->hit_every = MAX(o->hit_every, (uint64_t)1);
@@ -191,6 +193,11 @@ int sampler_attach_hits(struct sampler *s, struct problem *problem)
     const struct sampler_options *o = &s->options;
     size_t count = 0;
     int r = 0;
+    if (o->io && (r = sampler_attach_io(s)) < 0)
+        return problem_set(problem, r, "cannot watch %s: %s", o->io == IO_BLOCK ? "disks" : "connections",
+                           strerror(-r));
+    if (o->io)
+        return 0;
     if (o->hit_places[0].category)
         return attach_tracepoint(s, &o->hit_places[0], problem);
     s->trap_ns = measure_trap(s);

@@ -14,6 +14,7 @@
 #include "profile/kernel_names.h"
 #include "profile/locks.h"
 #include "profile/process.h"
+#include "profile/io.h"
 #include "profile/sampler.h"
 #include "profile/sideband.h"
 #include "profile/tables.h"
@@ -52,6 +53,7 @@ struct sampler {
     struct locks *locks;          /* NULL: none yet, or they are not asked for */
     struct wakers *wakers;        /* the same */
     struct allocs *allocs;        /* the same */
+    struct io *io;                /* the same */
     ARRAY(struct bpf_link *) alloc_links;
     ARRAY(struct bpf_link *) hit_links;
     pid_t unread[UNREAD_LANGUAGES];                 /* a process that was sampled and runs it; 0: none */
@@ -134,6 +136,19 @@ int sampler_attach_hits(struct sampler *s, struct problem *problem);
 void sampler_detach_hits(struct sampler *s);
 /* After each poll: stops when there are too many. */
 void sampler_watch_hits(struct sampler *s);
+
+/* ---- sampler_io.c ---- */
+
+void sampler_configure_io(struct sampler *s);
+/* 0 or a negative errno. */
+int sampler_attach_io(struct sampler *s);
+/* How many of the innermost frames of a stack at a tracepoint are what traces it. */
+uint32_t sampler_trace_frames(struct sampler *s, const uint64_t *kernel, uint32_t count);
+/* A stack, below its groups, with room for another frame. */
+void sampler_io_began(struct sampler *s, const struct sampler_sample *sample, const uint32_t *groups,
+                      size_t group_count, uint32_t *frames, size_t count);
+void sampler_on_io_end(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
+                       size_t count);
 
 /* ---- sampler_allocs.c ---- */
 

@@ -130,8 +130,9 @@ int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct probl
     libbpf_set_print(no_output);
     _cleanup_(file_closep) int types = memfd_create("sonde-types", MFD_CLOEXEC);
     int r = -EINVAL;
-    /* A kernel that refuses it with what we found out of its structures gets what libbpf finds. */
-    for (bool ours = types >= 0, last = false; r < 0 && !last; ours = false) {
+    /* A kernel that refuses it with what we found out of its structures gets what libbpf finds; of sockets
+     * and disks we find out nothing. */
+    for (bool ours = types >= 0 && !s->options.io, last = false; r < 0 && !last; ours = false) {
         last = !ours;
         sampler_bpf__destroy(s->bpf);
         s->bpf = open_program(ours ? types : -1);

@@ -44,7 +44,7 @@ int speedscope_write(const struct profile *p, const char *title, struct text *ou
     text_add(out, "]},\"profiles\":[{\"type\":\"sampled\",\"name\":");
     add_json(out, p->event);
     text_addf(out, ",\"unit\":\"%s\",\"startValue\":0,\"samples\":[",
-              strcmp(p->unit, "nanoseconds") == 0 ? "nanoseconds" : "none");
+              strcmp(p->unit, "nanoseconds") == 0 || strcmp(p->unit, "bytes") == 0 ? p->unit : "none");
     for (size_t i = 1; i < p->nodes.count; i++) {
         if (!p->nodes.at[i].weight)
             continue;

@@ -131,6 +131,8 @@ enum sampler_kind {
     SAMPLE_WAKER = 10,     /* a stack that is about to end a wait of SAMPLE_OFF; weight: the waiting thread */
     SAMPLE_ALLOC = 11,     /* a stack that was given memory; behind its words struct sampler_alloc */
     SAMPLE_FREE = 12,      /* such memory is free again; no words but struct sampler_alloc: its address */
+    SAMPLE_REQUEST_END = 13, /* a request has ended whose stack came with its number as weight; no words but
+                                struct sampler_request */
 };
 
 /* Which processes are sampled, when not all are. */
@@ -200,6 +202,23 @@ struct sampler_alloc {
 struct sampler_live {
     sampler_u64 address;
     sampler_u32 pid, unused;
+};
+
+#define SAMPLER_DISK_NAME 24
+
+/* A request to a disk, or a connection that is opened (bpf/io.h). */
+struct sampler_request {
+    sampler_u64 id; /* one by one, from 1 */
+    sampler_u64 begun_ns, took_ns;
+    sampler_u64 stands_for; /* so many requests */
+    sampler_u64 bytes;
+    sampler_u64 peer_high, peer_low; /* as IPv6 */
+    sampler_u32 pid, tid;            /* who began it */
+    int result;                      /* 0: it succeeded; of connections a negative errno */
+    sampler_u32 operation;           /* of a disk: REQ_OP_... */
+    sampler_u32 peer_port;
+    char disk[SAMPLER_DISK_NAME];
+    sampler_u32 unused;
 };
 
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
