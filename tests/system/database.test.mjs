@@ -5,7 +5,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, assertRecorded, eventually, finish, freePort, kill, outline, reportOf, root, start, temporary } from './helper.mjs';
+import { finish, freePort, kill, outline, recorded, reportOf, root, start, temporary } from './helper.mjs';
 
 const SERVER = '/usr/sbin/mariadbd', PROGRAM = path.join(root, 'tests', 'system', 'programs', 'database.js');
 const missing = [
@@ -26,8 +26,7 @@ async function database(t, folder) {
 
 async function trace(t, folder, port, routes) {
     const out = path.join(folder, routes.replace(/\W/g, ''));
-    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', out, '--', process.execPath, PROGRAM, port, routes]);
-    assertRecorded(out, { status, stderr });
+    await recorded(t, out, '--quiet', '--', process.execPath, PROGRAM, port, routes);
     return { out, report: await reportOf(t, out, [0, 4]) };
 }
 

@@ -4,14 +4,13 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import path from 'node:path';
-import { SONDE, assertRecorded, finish, outline, reportOf, root, temporary } from './helper.mjs';
+import { outline, recorded, reportOf, root, temporary } from './helper.mjs';
 
 const PROGRAM = path.join(root, 'tests', 'system', 'programs', 'text-or-binary.js');
 
 async function trace(t, form) {
     const folder = path.join(temporary(t), 'trace');
-    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, PROGRAM, form, '32']);
-    assertRecorded(folder, { status, stderr });
+    await recorded(t, folder, '--quiet', '--', process.execPath, PROGRAM, form, '32');
     return reportOf(t, folder, [0, 4]);
 }
 

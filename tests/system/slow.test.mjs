@@ -4,14 +4,13 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import path from 'node:path';
-import { SONDE, assertRecorded, finish, outline, reportOf, root, temporary } from './helper.mjs';
+import { SONDE, finish, outline, recorded, reportOf, root, temporary } from './helper.mjs';
 
 const PROGRAM = path.join(root, 'tests', 'system', 'programs', 'slow.js');
 
 async function trace(t, ...args) {
     const folder = path.join(temporary(t), 'trace');
-    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, PROGRAM, ...args]);
-    assertRecorded(folder, { status, stderr });
+    await recorded(t, folder, '--quiet', '--', process.execPath, PROGRAM, ...args);
     return reportOf(t, folder, [0, 4]);
 }
 
@@ -64,8 +63,7 @@ test('quick peers and files are not blamed', async (t) => {
 test('the first exchange over a connection shows what the other service did, too', async (t) => {
     const folder = path.join(temporary(t), 'trace'), rounds = 100;
     const program = path.join(root, 'tests', 'system', 'programs', 'fresh.js');
-    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, program, String(rounds)]);
-    assertRecorded(folder, { status, stderr });
+    await recorded(t, folder, '--quiet', '--', process.execPath, program, String(rounds));
     const spans = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder]);
     const outer = JSON.parse(spans.stdout).requests.filter((r) => r.path === '/outer');
     assert.equal(outer.length, rounds);
