@@ -3,7 +3,7 @@
 // Causes: public traces (SONDE_DATA) with a slow-down planted into one combination of attribute values of a new version;
 // beside it the rule that sonde prints too, the one value with the largest ratio.
 // With PEERS, a checkout of github.com/shaido987/riskloc, the methods in it get the same data sets, as the tables that they read.
-//   [PEERS=DIR] node bench/causes.mjs build/sonde [SEEDS [errors]]
+//   [PEERS=DIR] node bench/causes.mjs build/sonde [SEEDS [all|attributes|latency|errors [FIRST-SEED [VALUES]]]]   (VALUES: how many are planted)
 // SPDX-License-Identifier: Apache-2.0
 import fs from 'node:fs';
 import os from 'node:os';
@@ -11,7 +11,8 @@ import path from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { files, publicSpans, randomFrom } from '../tests/system/spans.mjs';
 
-const [, , sonde, given = '10', part] = process.argv, seeds = Number(given);
+const [, , sonde, given = '10', part = 'all', from = '1', values] = process.argv, seeds = Number(given), first = Number(from);
+const isAsked = ([length]) => values === undefined || length === Number(values);
 const KEYS = { 'hardware.generation': 3, 'cloud.region': 4, 'tenant.shard': 8, 'deployment.zone': 3, 'feature.cache': 2, 'queue.class': 5 };
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const text = (value) => ({ stringValue: String(value) });
@@ -51,7 +52,7 @@ function measureAttributes() {
     const percent = (n, of) => `${((100 * n) / of).toFixed(0)} %`;
     for (const [count, strength] of [[1, 0.3], [1, 0.6], [2, 0.6]]) {
         let ours = 0, rules = 0, extra = 0;
-        for (let seed = 1; seed <= seeds; seed++) {
+        for (let seed = first; seed < first + seeds; seed++) {
             const keys = Object.keys(KEYS), planted = [];
             const random = randomFrom(seed * 7919);
             while (planted.length < count) { const key = pick(random, keys); if (!planted.includes(key)) planted.push(key); }
@@ -64,7 +65,7 @@ function measureAttributes() {
         console.log(`attributes, ${count} planted, ${strength} in log latency from the fastest to the slowest value: proposed first in ${percent(ours, seeds)} of ${seeds}, ${extra} others proposed; rule (ratio of means) ${percent(rules, seeds)}`);
     }
     let wrong = 0;
-    for (let seed = 1; seed <= seeds; seed++) wrong += attributes(seed * 97, [], 0).proposed.length;
+    for (let seed = first; seed < first + seeds; seed++) wrong += attributes(seed * 97, [], 0).proposed.length;
     console.log(`attributes, none planted: ${wrong} proposed in ${seeds} data sets`);
 }
 
@@ -136,10 +137,10 @@ function measureCauses() {
     for (const [at, set] of SETS.entries()) {
         const folder = publicSpans(set, fs.mkdtempSync(path.join(scratch, 'set-')));
         if (!folder) { console.log(`${set}: not here (SONDE_DATA)`); continue; }
-        for (const [length, copies] of [[0, 1], [1, 1], [2, 1], [3, 1], [3, 4]]) {
+        for (const [length, copies] of [[0, 1], [1, 1], [2, 1], [3, 1], [3, 4]].filter(isAsked)) {
             let detected = 0, named = 0, exact = 0, rule = 0;
             const peers = new Peers();
-            for (let seed = 1 + at * 1000; seed <= seeds + at * 1000; seed++) {
+            for (let seed = first + at * 1000; seed < first + seeds + at * 1000; seed++) {
                 const random = randomFrom(seed * 104729 + length), planted = {};
                 const keys = ['hardware.generation', 'cloud.region', 'deployment.zone', 'feature.cache'];
                 while (Object.keys(planted).length < length) { const key = pick(random, keys); planted[key] ??= `${key.slice(0, 3)}${Math.floor(random() * KEYS[key])}`; }
@@ -164,10 +165,10 @@ function measureErrorCauses() {
     for (const [at, set] of SETS.entries()) {
         const folder = publicSpans(set, fs.mkdtempSync(path.join(scratch, 'set-')));
         if (!folder) { console.log(`${set}: not here (SONDE_DATA)`); continue; }
-        for (const [length, fails, copies] of [[0, 0, 1], [1, 0.2, 1], [2, 0.4, 1], [3, 0.8, 1], [3, 0.8, 4]]) {
+        for (const [length, fails, copies] of [[0, 0, 1], [1, 0.2, 1], [2, 0.4, 1], [3, 0.8, 1], [3, 0.8, 4]].filter(isAsked)) {
             let detected = 0, named = 0, exact = 0;
             const peers = new Peers();
-            for (let seed = 1 + at * 1000; seed <= seeds + at * 1000; seed++) {
+            for (let seed = first + at * 1000; seed < first + seeds + at * 1000; seed++) {
                 const random = randomFrom(seed * 15485863 + length), planted = {};
                 const keys = ['hardware.generation', 'cloud.region', 'deployment.zone', 'feature.cache'];
                 while (Object.keys(planted).length < length) { const key = pick(random, keys); planted[key] ??= `${key.slice(0, 3)}${Math.floor(random() * KEYS[key])}`; }
@@ -187,9 +188,9 @@ function measureErrorCauses() {
 }
 
 try {
-    if (part !== 'errors') measureAttributes();
-    if (part !== 'errors') measureCauses();
-    measureErrorCauses();
+    if (['all', 'attributes'].includes(part)) measureAttributes();
+    if (['all', 'latency'].includes(part)) measureCauses();
+    if (['all', 'errors'].includes(part)) measureErrorCauses();
 } finally {
     fs.rmSync(scratch, { recursive: true, force: true });
 }

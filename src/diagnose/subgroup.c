@@ -12,7 +12,7 @@
  * residuals of both sides, so that their long tails count; to that come the errors of what was subtracted,
  * and that hosts differ. Bonferroni's inequality pays for all combinations of a length that can have enough
  * requests on either side (their number does not hang on how long these take), a third of the level going to
- * each length. */
+ * each length, and within it less to those with few requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/subgroup.h"
 
@@ -22,6 +22,8 @@
 #include "base/macro.h"
 #include "diagnose/book_parts.h"
 #include "diagnose/combinations.h"
+#include "diagnose/residuals.h"
+#include "diagnose/shape.h"
 #include "diagnose/stats.h"
 
 #define BEAM         24
@@ -30,17 +32,10 @@
 #define FIT_SHRINK   5.0  /* requests that hold a value's effect to zero (excess.c) */
 #define OLDER_SHRINK \
     10.0 /* requests that hold the older side's own excess to zero, while candidates are ranked */
+#define SMOOTHING         0.1 /* of the shape of residuals, in logarithms */
+#define SHAPE_WORTH       1.5 /* information by which the shape is used, as a multiple of what the mean uses */
 #define PECULIAR          0.01 /* how likely a combination was slower before, by itself */
 #define PECULIAR_VARIANCE 1.0  /* of the log excess of those */
-
-/* Residuals of log latency, -24 to 24: of any durations. */
-#define RESIDUAL_BINS 960
-#define RESIDUAL_STEP 0.05
-
-struct residuals {
-    double share[RESIDUAL_BINS];
-    double variance;
-};
 
 /* What is known of the requests with a combination: of either side. */
 struct part_sums {
@@ -65,6 +60,8 @@ struct search {
     struct excess_list list;
     struct residuals residuals, counts; /* as shares, and before that */
     double older_variance;              /* of the older side's residuals alone */
+    struct shape shape;                 /* of all residuals */
+    bool by_shape;                      /* it says much more of a shift than means do */
     double newer_level;                 /* what the newer side's are about */
     double n, sum;                      /* of all newer requests */
     struct candidate beam[BEAM], next[BEAM];
@@ -72,8 +69,9 @@ struct search {
     struct map alone; /* key << 32 | value: index of its part_sums */
     ARRAY(struct part_sums) of_values;
     struct interactions interactions[CAUSE_LENGTH_MAX + 1]; /* by length */
-    double combinations[CAUSE_LENGTH_MAX + 1];              /* that may have enough requests */
-    struct map index;                                       /* the same: among values */
+    struct combination_limits limits;
+    double weights[CAUSE_LENGTH_MAX + 1]; /* of all combinations that may have enough requests */
+    struct map index;                     /* the same: among values */
     struct {
         struct label label;
         struct part_sums sums;
@@ -83,22 +81,10 @@ struct search {
 
 /* ---- chance ---- */
 
-static size_t residual_bin(double x)
-{
-    return (size_t)fmin(fmax(x / RESIDUAL_STEP + RESIDUAL_BINS / 2.0, 0), RESIDUAL_BINS - 1);
-}
-
 /* Counts a cell's requests, at their residuals less `level`; times -1 to take them back. */
 static void add_cell(const struct excess *cell, double level, double times, struct residuals *to)
 {
-    uint16_t first, end;
-    sketch_range(&cell->cell->latency, &first, &end);
-    for (unsigned bin = first; bin < end; bin++) {
-        uint64_t n = sketch_bin_count(&cell->cell->latency, (uint16_t)bin);
-        if (n)
-            to->share[residual_bin(log(fmax(sketch_bin_middle((uint16_t)bin), 1)) - cell->predicted -
-                                   level)] += times * (double)n;
-    }
+    residuals_add(to, &cell->cell->latency, cell->predicted + level, times);
 }
 
 /* Of one side, about its own mean, which is returned. */
@@ -114,43 +100,20 @@ static double add_residuals(const struct excess *cells, size_t count, struct res
     return sum / n;
 }
 
-static double residual_at(size_t bin)
-{
-    return ((double)bin + 0.5 - RESIDUAL_BINS / 2.0) * RESIDUAL_STEP;
-}
-
-static double mean_of(const struct residuals *r)
-{
-    double mean = 0;
-    for (size_t i = 0; i < RESIDUAL_BINS; i++)
-        mean += r->share[i] * residual_at(i);
-    return mean;
-}
-
-/* Counts become shares; finds their variance. */
-static void normalise(struct residuals *r)
-{
-    double n = 0, mean;
-    for (size_t i = 0; i < RESIDUAL_BINS; i++)
-        n += r->share[i];
-    for (size_t i = 0; i < RESIDUAL_BINS; i++)
-        r->share[i] /= n;
-    mean = mean_of(r);
-    r->variance = 0;
-    for (size_t i = 0; i < RESIDUAL_BINS; i++)
-        r->variance += r->share[i] * (residual_at(i) - mean) * (residual_at(i) - mean);
-}
-
 static void find_residuals(struct search *s)
 {
     struct residuals older = {0};
     add_residuals(s->list.older.at, s->list.older.count, &older);
     s->counts = older;
     s->newer_level = add_residuals(s->list.cells.at, s->list.cells.count, &s->counts);
-    normalise(&older);
+    residuals_normalise(&older);
     s->older_variance = older.variance;
     s->residuals = s->counts;
-    normalise(&s->residuals);
+    residuals_normalise(&s->residuals);
+    shape_of(&s->residuals, SMOOTHING, &s->shape);
+    s->by_shape = s->shape.information >= SHAPE_WORTH;
+    s->limits.least = REQUESTS_MIN;
+    s->limits.noise = s->residuals.variance / (s->by_shape ? s->shape.information : 1);
 }
 
 /* All residuals, those of a combination's newer requests about their own mean: a slow-down that is the same
@@ -164,34 +127,7 @@ static void find_residuals_beside(const struct search *s, const struct candidate
             add_cell(e, s->newer_level, -1, ret_residuals);
             add_cell(e, c->sums.sum / c->sums.n, 1, ret_residuals);
         }
-    normalise(ret_residuals);
-}
-
-/* The logarithm of the residuals' moment-generating function about zero. */
-static double cumulant(const struct residuals *r, double t)
-{
-    double sum = 0, mean = mean_of(r);
-    for (size_t i = 0; i < RESIDUAL_BINS; i++)
-        if (r->share[i] > 0)
-            sum += r->share[i] * exp(t * (residual_at(i) - mean));
-    return log(sum);
-}
-
-/* The standard normal deviate as unlikely as a mean of n residuals above x: from the largest of t x - K(t),
- * which is concave (golden section). */
-static double deviate_of(const struct residuals *r, double n, double x)
-{
-    double low = 0, high = fmin(4 * x / fmax(r->variance, 1e-6), 80), best = 0;
-    for (int step = 0; step < 40; step++) {
-        double a = low + 0.382 * (high - low), b = low + 0.618 * (high - low);
-        double at_a = a * x - cumulant(r, a), at_b = b * x - cumulant(r, b);
-        best = fmax(best, fmax(at_a, at_b));
-        if (at_a < at_b)
-            low = a;
-        else
-            high = b;
-    }
-    return sqrt(2 * n * best);
+    residuals_normalise(ret_residuals);
 }
 
 /* ---- one combination ---- */
@@ -252,10 +188,25 @@ static double interaction_variance(const struct search *s, size_t length)
     return fmax(all->squares - n * noise, 0) / all->requests + noise * sqrt(2 * n) / all->requests;
 }
 
-/* What a combination took beyond its values' effects before: as others do, or by itself. */
+/* What a combination's older requests took beyond its values' effects. */
+static struct estimate seen_before(const struct search *s, const struct candidate *c)
+{
+    const struct part_sums *p = &c->sums;
+    struct residuals part = {0};
+    if (!s->by_shape)
+        return (struct estimate){p->older_sum / p->older_n, s->older_variance / p->older_n};
+    array_foreach (&s->list.older, e)
+        if (labels_match(s->book, e->labels, c->labels, c->length))
+            add_cell(e, 0, 1, &part);
+    return (struct estimate){shape_shift(&s->shape, part.share),
+                             s->older_variance / s->shape.information / p->older_n};
+}
+
+/* What of that is to be expected again: what others do, too, or what it does by itself. */
 static struct estimate older_excess(const struct search *s, const struct candidate *c)
 {
-    double noise = s->older_variance / c->sums.older_n, m = c->sums.older_sum / c->sums.older_n;
+    struct estimate seen = seen_before(s, c);
+    double noise = seen.variance, m = seen.mean;
     double variances[] = {interaction_variance(s, c->length), PECULIAR_VARIANCE}, means[2];
     double odds = PECULIAR / (1 - PECULIAR) *
                   exp(log_density(m, noise + variances[1]) - log_density(m, noise + variances[0]));
@@ -319,6 +270,31 @@ static int host_share(const struct excess *cells, size_t count, const struct can
     return r;
 }
 
+/* By where each request lies, not by their mean: that of a few shifts is tested that is nearest to the most
+ * likely one. p; the most likely shift and its standard error. */
+static double test_shape(const struct search *s, const struct candidate *c, const struct residuals *chance,
+                         struct estimate subtracted, double *ret_shift, double *ret_error)
+{
+    static const double tried[] = {1.5, 2, 3};
+    struct residuals part = {0};
+    struct shape shape;
+    double nearest = INFINITY;
+    array_foreach (&s->list.cells, e)
+        if (labels_match(s->book, e->labels, c->labels, c->length))
+            add_cell(e, subtracted.mean, 1, &part);
+    shape_of(chance, sqrt(SMOOTHING * SMOOTHING + subtracted.variance), &shape);
+    double likely = shape_shift(&shape, part.share);
+    for (size_t i = 0; i < ARRAY_SIZE(tried); i++)
+        if (fabs(log(tried[i]) - likely) < fabs(nearest - likely))
+            nearest = log(tried[i]);
+    double z = shape_deviate(&shape, chance, part.share, c->sums.n, nearest);
+    double own = z > 0 ? nearest / z : sqrt(s->residuals.variance / c->sums.n);
+    double error = sqrt(own * own + subtracted.variance);
+    *ret_shift = likely;
+    *ret_error = error;
+    return z > 0 ? fmin(1, (double)ARRAY_SIZE(tried) * stats_normal_above(nearest / error)) : 1;
+}
+
 static int test_candidate(const struct search *s, const struct candidate *c, double spread,
                           struct subgroup *ret_subgroup)
 {
@@ -331,13 +307,20 @@ static int test_candidate(const struct search *s, const struct candidate *c, dou
         r = host_share(s->list.older.at, s->list.older.count, c, s->book, &older_share, &found.base_hosts);
     if (r < 0)
         return r;
+    double beside_variance = subtracted.variance + spread * spread * (newer_share + older_share), error;
     struct residuals residuals;
     find_residuals_beside(s, c, &residuals);
-    double deviate = d > 0 ? deviate_of(&residuals, p->n, d) : 0;
-    double own = deviate > 0 ? d / deviate : sqrt(residuals.variance / p->n);
-    double error = sqrt(own * own + subtracted.variance + spread * spread * (newer_share + older_share));
-    if (d > 0)
-        found.p = fmin(1, CAUSE_LENGTH_MAX * s->combinations[c->length] * stats_normal_above(d / error));
+    if (s->by_shape) {
+        found.p =
+            test_shape(s, c, &residuals, (struct estimate){subtracted.mean, beside_variance}, &d, &error);
+    } else {
+        double deviate = residuals_deviate(&residuals, p->n, d);
+        double own = deviate > 0 ? d / deviate : sqrt(residuals.variance / p->n);
+        error = sqrt(own * own + beside_variance);
+        found.p = d > 0 ? stats_normal_above(d / error) : 1;
+    }
+    double weight = combinations_weight(&s->limits, p->n, p->older_n);
+    found.p = fmin(1, CAUSE_LENGTH_MAX * s->weights[c->length] / weight * found.p);
     memcpy(found.cause.labels, c->labels, sizeof(c->labels));
     found.cause.length = c->length;
     found.cause.requests = (uint64_t)p->n;
@@ -431,7 +414,7 @@ static int remember_values(struct search *s)
     return 0;
 }
 
-static int count_combinations(struct search *s)
+static int weigh_combinations(struct search *s)
 {
     _cleanup_(freep) struct label *values = calloc(s->value_count + 1, sizeof(*values));
     size_t n = 0;
@@ -440,7 +423,7 @@ static int count_combinations(struct search *s)
     for (size_t v = 0; v < s->value_count; v++)
         if (has_enough(s, &s->values[v].sums))
             values[n++] = s->values[v].label;
-    return combinations_count(s->book, &s->list, values, n, REQUESTS_MIN, s->combinations);
+    return combinations_weigh(s->book, &s->list, values, n, &s->limits, s->weights);
 }
 
 /* All combinations one longer than those of the beam. */
@@ -457,7 +440,7 @@ static int extend(struct search *s)
         if (r == 0 && base->length == 0)
             r = remember_values(s);
         if (r == 0 && base->length == 0)
-            r = count_combinations(s);
+            r = weigh_combinations(s);
         if (r < 0)
             return r;
         for (size_t v = 0; v < s->value_count; v++) {

@@ -38,9 +38,10 @@ static void check(double least, double one, double two, double three)
     struct excess_list list = {0};
     struct label values[KEYS * VALUES];
     double counts[CAUSE_LENGTH_MAX + 1];
+    struct combination_limits limits = {.least = least};
     book_init(&book, &names, &labels, &(struct book_settings){0});
     build(&book, &list, values);
-    assert_int_equal(combinations_count(&book, &list, values, KEYS * VALUES, least, counts), 0);
+    assert_int_equal(combinations_weigh(&book, &list, values, KEYS * VALUES, &limits, counts), 0);
     assert_float_equal(counts[1], one, 0.1);
     assert_float_equal(counts[2], two, 0.1);
     assert_float_equal(counts[3], three, 0.1);
@@ -60,8 +61,22 @@ static void only_those_with_enough_requests_count(void **state)
     check(17, 0, 0, 0);
 }
 
+/* Few requests, in which twice the latency could not be seen, take little of the level; enough take all. */
+static void few_requests_weigh_little(void **state)
+{
+    struct combination_limits limits = {.least = 6, .noise = 0.2}, alike = {.least = 6};
+    double least = combinations_weight(&limits, 6, 6), some = combinations_weight(&limits, 15, 15);
+    assert_true(least >= 0.05 && least < 0.1);
+    assert_true(some > 0.3 && some < 0.9);
+    assert_float_equal(combinations_weight(&limits, 40, 40), 1, 1e-9);
+    assert_float_equal(combinations_weight(&limits, 4000, 40), 1, 1e-9);
+    assert_true(combinations_weight(&limits, 4000, 6) < some);
+    assert_float_equal(combinations_weight(&alike, 6, 6), 1, 1e-9);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(only_those_with_enough_requests_count)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_those_with_enough_requests_count),
+                                       cmocka_unit_test(few_requests_weigh_little)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

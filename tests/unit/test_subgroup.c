@@ -13,9 +13,11 @@
 #include "test.h"
 
 /* Requests have a region (4), a plan (3) and a shard (8), each by chance. Those of region 1 and plan 2 take
- * longer by these logarithms. */
+ * longer by these logarithms; where that is narrow, only those of shard 3 do. */
 struct plan {
     double newer_takes, older_takes;
+    bool narrow;
+    bool humps;       /* half of all requests take four times as long as the others */
     double drift;     /* log, of all newer requests */
     double bad_host;  /* log, of one newer host, which serves region 1 alone */
     double long_tail; /* share of requests that take 30 times as long */
@@ -41,8 +43,10 @@ static void add_request(struct diagnosis *diagnosis, struct stats_random *random
                                           {SLICE("shard"), slice_of(values[2])}};
     struct span_resource resource = {
         .service = SLICE("shop"), .version = newer ? SLICE("2") : SLICE("1"), .host = slice_of(values[3])};
-    bool chosen = region == 1 && kind == 2;
-    double log_ns = log(1e7) + 0.4 * stats_random_normal(random) + (newer ? plan->drift : 0) +
+    bool chosen = region == 1 && kind == 2 && (!plan->narrow || shard == 3);
+    double spread = plan->humps ? 0.12 : 0.4;
+    double log_ns = log(1e7) + spread * stats_random_normal(random) + (newer ? plan->drift : 0) +
+                    (plan->humps && stats_random_unit(random) < 0.5 ? log(4) : 0) +
                     (chosen ? newer ? plan->newer_takes : plan->older_takes : 0) +
                     (newer && at == 3 ? plan->bad_host : 0) +
                     (stats_random_unit(random) < plan->long_tail ? log(30) : 0);
@@ -98,9 +102,25 @@ static void a_part_is_found_and_named(void **state)
     diagnosis_free(diagnosis);
 }
 
+/* A dozen requests twice as slow: their mean says too little where half of all take four times as long, but
+ * hardly any took as long as they do. */
+static void a_part_is_found_between_two_humps(void **state)
+{
+    struct plan plan = {.newer_takes = log(2), .narrow = true, .humps = true};
+    unsigned right = 0;
+    for (plan.seed = 1; plan.seed <= 10; plan.seed++) {
+        struct diagnosis *diagnosis;
+        struct subgroup found;
+        judge_plan(&plan, &diagnosis, &found);
+        right += found.slower && found.cause.length == 3 && found.low < 2 && found.high > 2;
+        diagnosis_free(diagnosis);
+    }
+    assert_true(right >= 8);
+}
+
 static void check_nothing(struct plan plan)
 {
-    for (plan.seed = 1; plan.seed <= 5; plan.seed++) {
+    for (plan.seed = 1; plan.seed <= 10; plan.seed++) {
         struct diagnosis *diagnosis;
         struct subgroup found;
         judge_plan(&plan, &diagnosis, &found);
@@ -113,16 +133,21 @@ static void nothing_is_found_in_chance(void **state)
 {
     check_nothing((struct plan){0});
     check_nothing((struct plan){.long_tail = 0.1});
+    check_nothing((struct plan){.humps = true});
+    check_nothing((struct plan){.humps = true, .long_tail = 0.1});
 }
 
 static void what_was_slow_before_is_no_slow_down(void **state)
 {
     check_nothing((struct plan){.newer_takes = log(3), .older_takes = log(3)});
+    check_nothing((struct plan){.newer_takes = log(2), .older_takes = log(2), .humps = true});
+    check_nothing((struct plan){.newer_takes = log(2), .older_takes = log(2), .narrow = true, .humps = true});
 }
 
 static void drift_is_no_part(void **state)
 {
     check_nothing((struct plan){.drift = 0.6});
+    check_nothing((struct plan){.drift = 0.6, .humps = true});
 }
 
 /* A region that one host serves differs as hosts do; one host proves nothing about it. */
@@ -134,8 +159,8 @@ static void a_host_is_no_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_is_found_and_named), cmocka_unit_test(nothing_is_found_in_chance),
-        cmocka_unit_test(what_was_slow_before_is_no_slow_down), cmocka_unit_test(drift_is_no_part),
-        cmocka_unit_test(a_host_is_no_part)};
+        cmocka_unit_test(a_part_is_found_and_named),  cmocka_unit_test(a_part_is_found_between_two_humps),
+        cmocka_unit_test(nothing_is_found_in_chance), cmocka_unit_test(what_was_slow_before_is_no_slow_down),
+        cmocka_unit_test(drift_is_no_part),           cmocka_unit_test(a_host_is_no_part)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
