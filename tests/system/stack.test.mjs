@@ -84,6 +84,29 @@ test('names a regular expression at its first match, which V8 interprets', async
     assert.equal(report.frames[report.where].line, lineOf(source, '// here'));
 });
 
+// With V8's table of positions, which it makes when an error's stack is asked for, and without.
+for (const [how, before] of [['without a table', ''], ['with V8\'s table', 'if (text) new Error().stack;']]) {
+    test(`a call of a local variable is at its name, not at what was called before it: ${how}`, async () => {
+        const source = `const pattern = /^(a+)+$/i;
+const known = {}, compile = (name) => (text) => pattern.test(text);
+function check(name, text) {
+    let test;
+    ${before}
+    if (known[name]) test = known[name];
+    else test = compile(name);
+
+    const good = test(text); // here
+    if (!good) check.failed = (check.failed || 0) + 1;
+    return good;
+}
+setTimeout(() => { process.stdout.write('go'); check('slow', 'a'.repeat(60) + '-'); }, 10);
+`;
+        const { report, file } = await look('local.js', source, 'regexp');
+        const frame = report.frames.find((f) => f.file === file && f.function === 'check');
+        assert.equal(frame.line, lineOf(source, '// here'));
+    });
+}
+
 test('finds the line of a plain loop', async () => {
     const source = `function prepare(n) { return n * 2; }
 function spin(limit) {

@@ -35,6 +35,8 @@ struct reader {
     bool own;          /* the function's own head is still being read */
     bool after_own;    /* its parameters were just closed */
     bool after_do;
+    bool callable; /* the last name may be a function's that is called */
+    bool after_function;
     int trailing_while; /* a do body was closed: the next while ends it */
 };
 
@@ -64,7 +66,7 @@ uint64_t js_key(const struct v8_text *text, uint32_t start, uint32_t length)
 
 static void emit(struct reader *r, enum js_token_kind kind, uint32_t at, uint64_t key)
 {
-    struct js_token token = {kind, at, key};
+    struct js_token token = {.kind = kind, .at = at, .key = key};
     if (r->inner == 0 && array_add(&r->out->list, token) < 0)
         r->error = -ENOMEM;
 }
@@ -233,6 +235,8 @@ static void read_word(struct reader *r)
     else
         emit(r, JS_NAME, start, js_key(r->text, start, length));
     r->after_do = !property && word_is(r, start, length, "do");
+    r->callable = !property && !r->keyword && !r->control && !r->after_function;
+    r->after_function = !property && word_is(r, start, length, "function");
     r->previous = 'a';
 }
 
@@ -251,8 +255,10 @@ static void read_open(struct reader *r, uint32_t c)
     } else if (c == '{' && r->after_do) {
         kind = DO_BODY;
     }
+    if (c == '(' && r->previous == 'a' && r->callable && r->inner == 0 && r->out->list.count)
+        r->out->list.at[r->out->list.count - 1].calls = true;
     open_bracket(r, kind);
-    r->after_do = r->control = false;
+    r->after_do = r->control = r->after_function = false;
     r->previous = c;
 }
 

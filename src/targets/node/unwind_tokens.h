@@ -3,6 +3,7 @@
 #ifndef TARGETS_NODE_UNWIND_TOKENS_H
 #define TARGETS_NODE_UNWIND_TOKENS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/array.h"
@@ -14,6 +15,7 @@ struct js_token {
     enum js_token_kind kind;
     uint32_t at;  /* unit offset in the text */
     uint64_t key; /* js_key() of a name, a string's or pattern's content; a small integer's value */
+    bool calls;   /* a name, no property, with an opening parenthesis behind it */
 };
 
 struct js_tokens {
