@@ -132,6 +132,8 @@ function amountOf(book, [, name, field]) {
     return typeof field === 'function' ? field(book) : book[name][field];
 }
 
+const lineAt = ({ file, line }) => (file && fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n')[line - 1] : '').trim().slice(0, 200);
+
 // What is wrong with a finding that should be the planted one; [] when it is right.
 function faultsOf(finding, expected, run) {
     const wrong = [], source = finding.where.source || {}, text = JSON.stringify(finding);
@@ -139,6 +141,7 @@ function faultsOf(finding, expected, run) {
         const { file, first, last } = linesOf(expected.at);
         if (!source.file?.endsWith(file) || source.line < first || source.line > last) wrong.push(`place ${source.file}:${source.line}, not ${file}:${first}-${last}`);
     }
+    if (expected.module && !(source.file?.includes(`/node_modules/${expected.module}/`) && lineAt(source).includes(expected.line))) wrong.push(`place ${source.file}:${source.line} (${lineAt(source)}), not ${expected.line} of ${expected.module}`);
     if (expected.where && !expected.where.test(finding.where.service)) wrong.push(`service ${finding.where.service}, not ${expected.where}`);
     if (expected.called && !expected.called.test(`${finding.evidence.called} ${finding.detail}`)) wrong.push(`called ${finding.evidence.called}, not ${expected.called}`);
     if (expected.text && !expected.text.test(text)) wrong.push(`nothing like ${expected.text}`);

@@ -5,6 +5,7 @@
 //   load      requests at once: path (or event, of socket.io), clients that ask one after the other, how often each, pause between,
 //             patience: milliseconds after which they close the connection
 //   expected  findings: kind; at: "file name", between the comments `planted name` and `end name`; called; text: of the finding;
+//             module, line: in place of `at`: of modules/, and what its line has
 //             victims: routes that suffered; amount: [evidence, name in the program's own book, its field], within 15 %
 //             evidence: values that it must have, or functions that accept them
 //   answers   other than 200, as they are planted
@@ -15,7 +16,43 @@
 const QUICK = { path: '/quick', clients: 2, count: 50, pause: 20 };
 const healthy = (application, load, more = {}) => ({ application, trouble: 'healthy', load, ...more });
 
+// The modules of "Freezing the Web" (USENIX Security 2018), on which Node Compass was tried, and the line of each whose regular
+// expression backtracks.
+const MODULES = {
+    'ajv': 'var valid = v(data)',
+    'charset': 'CHARTSET_RE.exec(contentType)',
+    'content': 'header.match(internals.contentTypeRegex)',
+    'content-type-parser': 'contentTypeRegexp.exec(contentType)',
+    'debug': '.replace(/\\s*\\n\\s*/g',
+    'dns-sync': 'ValidHostnameRegex.test(hostname)',
+    'forwarded': '.split(/ *, */)',
+    'fresh': 'noneMatch.split(TOKEN_LIST_REGEXP)',
+    'htmlparser': 'Parser._reAttrib.exec(attribRaw)',
+    'ismobilejs': 'regex.test(userAgent)',
+    'lodash': 'string.replace(reTrim',
+    'marked': 'this.rules.code.exec(src)',
+    'mime': 'path.replace(/.*[\\.\\/\\\\]/',
+    'mobile-detect': 'rules[key].test(userAgent)',
+    'moment': 'string.match(getParseRegexForToken(token, config))',
+    'no-case': '.replace(CAMEL_CASE_UPPER_REGEXP',
+    'parsejson': "data.replace(rtrimLeft, '').replace(rtrimRight",
+    'platform': '.replace(/(?: BePC|[ .]*fc[ \\d.]+)$/i',
+    'slug': 'result.replace(/^\\s+|\\s+$/g',
+    'string': 'this.s.replace(/\\&([^;]+);/g',
+    'timespan': 'modifier.match(parsers[name].exp)',
+    'tough-cookie': 'pairRe.exec(',
+    'ua-parser-js': 'regex[j++].exec(ua)',
+    'underscore.string': 'replace(/\\&([^;]+);/g',
+};
+// These two are quick. Which of several patterns at that line a sample meets is not said.
+const MODULES_QUICK = ['charset', 'no-case'], MODULES_OF_MANY_PATTERNS = ['ismobilejs', 'timespan'];
+
 export const ROWS = [
+    healthy('modules', [QUICK, { path: '/call', clients: 1, count: 48, pause: 10 }]),
+    ...Object.entries(MODULES).map(([module, line]) => ({ application: 'modules', trouble: module, quick: MODULES_QUICK.includes(module), load: [QUICK, { path: '/call', clients: 1, count: 4, pause: 50 }],
+        expected: [{ kind: 'blocking-regexp', module, line, victims: ['/call', '/quick'], ...(MODULES_OF_MANY_PATTERNS.includes(module) ? {} : { amount: ['cpu_ns', 'call', 'cpu_ns'] }) }],
+        also: MODULES_OF_MANY_PATTERNS.includes(module) ? ['blocking-regexp'] : [] })),
+
     healthy('express', [QUICK, { path: '/file', clients: 2, count: 20, pause: 20 }, { path: '/catalogue', clients: 2, count: 20, pause: 20 }, { path: '/name/anna', clients: 1, count: 20, pause: 20 }], { quick: true }),
     { application: 'express', trouble: 'readfile', load: [QUICK, { path: '/file', clients: 1, count: 8, pause: 30 }],
         expected: [{ kind: 'event-loop-blocked', at: 'express.js readfile', called: /readFileSync/, victims: ['/file', '/quick'], amount: ['cpu_ns', 'readfile', 'cpu_ns'] }], also: ['gc-pressure'] },

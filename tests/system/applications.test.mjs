@@ -9,9 +9,10 @@ import { judge, runApplication } from '../applications/harness.mjs';
 import { missingStore } from '../applications/stores.mjs';
 import { ROWS } from '../applications/table.mjs';
 
-const modules = path.join(root, 'tests', 'applications', 'node_modules');
+const folder = path.join(root, 'tests', 'applications');
+const installed = ({ application }) => fs.existsSync(path.join(folder, application === 'modules' ? 'modules' : '', 'node_modules'));
 for (const row of ROWS.filter(({ quick }) => quick)) {
-    const missing = (!fs.existsSync(modules) && 'the applications are not installed (make deps)') || missingStore(row.store);
+    const missing = (!installed(row) && 'the applications are not installed (make deps)') || missingStore(row.store);
     test(`${row.application}, ${row.trouble}`, { skip: missing || false }, async (t) => {
         const { right, wrong, outline } = judge(row, await runApplication(t, row));
         assert.ok(right, `${wrong.join('\n')}\n${outline}`);
