@@ -43,6 +43,14 @@ struct {
     __uint(max_entries, 1);
 } heap_failed SEC(".maps");
 
+/* By thread: what is about to get an area of a heap to divide. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __type(key, u32);
+    __type(value, u64);
+    __uint(max_entries, 1);
+} heap_owners SEC(".maps");
+
 /* A copy of a stack is large, and a program that begins allocates much. */
 enum { ASK_NS = 2000000 };
 static u64 alloc_asked_ns;
@@ -264,10 +272,60 @@ int on_heap_second(struct pt_regs *ctx)
     return 0;
 }
 
+/* The parameter's type is int, or as large as a register: the program's cookie is its size. */
 SEC("uprobe")
 int on_heap_third(struct pt_regs *ctx)
 {
-    RUN(heap_used(ctx, ctx->dx));
+    RUN(heap_used(ctx, bpf_get_attach_cookie(ctx) == sizeof(u32) ? (u32)ctx->dx : ctx->dx));
+    return 0;
+}
+
+/* V8 from Node 22 on: a function whose object (its first parameter) gets an area of the heap, from which the
+ * next objects are taken. The object is { methods, allocator }, the allocator { thread's heap or 0 for a
+ * collector's, ... }, with a pointer to { begin, next, end } of its area where the program's cookie says. */
+enum { AREA_MOST = 1 << 20 };
+
+static __always_inline u64 user_word(u64 address)
+{
+    u64 word = 0;
+    bpf_probe_read_user(&word, sizeof(word), (void *)address);
+    return word;
+}
+
+static __always_inline void heap_area_begins(struct pt_regs *ctx)
+{
+    u64 id = bpf_get_current_pid_tgid(), allocator;
+    u32 tid = (u32)id;
+    if (!wanted(id >> 32) || !(allocator = user_word(ctx->di + 8)) || !user_word(allocator))
+        return;
+    bpf_map_update_elem(&heap_owners, &tid, &allocator, BPF_ANY);
+}
+
+SEC("uprobe")
+int on_heap_area(struct pt_regs *ctx)
+{
+    RUN(heap_area_begins(ctx));
+    return 0;
+}
+
+static __always_inline void heap_area_ends(struct pt_regs *ctx)
+{
+    u32 tid = (u32)bpf_get_current_pid_tgid();
+    u64 *owner = bpf_map_lookup_elem(&heap_owners, &tid), area[3];
+    if (!owner)
+        return;
+    u64 at = user_word(*owner + bpf_get_attach_cookie(ctx));
+    bpf_map_delete_elem(&heap_owners, &tid);
+    if (!(ctx->ax & 0xff) || bpf_probe_read_user(area, sizeof(area), (void *)at))
+        return; /* all is used up: garbage is to be collected */
+    if (area[0] <= area[1] && area[1] < area[2] && area[2] - area[1] <= AREA_MOST)
+        heap_used(ctx, area[2] - area[1]);
+}
+
+SEC("uretprobe")
+int on_heap_area_end(struct pt_regs *ctx)
+{
+    RUN(heap_area_ends(ctx));
     return 0;
 }
 

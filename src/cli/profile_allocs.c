@@ -77,16 +77,49 @@ static void find_family(struct elf *elf, struct found *found)
             add_found(found, elf, &symbols[i], FAMILY[i].function, 0);
 }
 
+/* By its name, or its beginning where that ends in %. */
+static bool find_function(struct elf *elf, const char *name, struct elf_symbol *ret_symbol)
+{
+    char prefix[160];
+    size_t length = strlen(name) - 1;
+    if (name[length] != '%')
+        return elf_find(elf, name, ret_symbol) == 0;
+    snprintf(prefix, sizeof(prefix), "%.*s", (int)length, name);
+    return elf_each_symbol(elf, prefix, take_symbol, ret_symbol) == 1;
+}
+
+/* Where the member lies that a function loads first: mov disp(%rdi), %reg, with 32 or 8 bits. */
+static bool find_member(struct elf *elf, const char *function, uint32_t *ret_bytes)
+{
+    struct elf_symbol symbol;
+    uint8_t code[16];
+    if (!find_function(elf, function, &symbol) || elf_read(elf, symbol.value, code, sizeof(code)) < 0)
+        return false;
+    for (size_t i = 0; i + 7 <= sizeof(code); i++) {
+        if (code[i] != 0x48 || code[i + 1] != 0x8b)
+            continue;
+        if ((code[i + 2] & 0xc7) == 0x87)
+            memcpy(ret_bytes, &code[i + 3], sizeof(*ret_bytes));
+        else if ((code[i + 2] & 0xc7) == 0x47)
+            *ret_bytes = code[i + 3];
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+enum { HANDS_ON_BYTES = 32 }; /* a function that is shorter only calls another one that is found, too */
+
 static void find_heap(struct elf *elf, const struct runtime_heap *heap, struct found *found)
 {
     for (const struct runtime_heap_place *p = heap->places; p->symbol; p++) {
-        struct elf_symbol symbol = {0};
-        char prefix[96];
-        size_t length = strlen(p->symbol) - 1;
-        snprintf(prefix, sizeof(prefix), "%.*s", (int)length, p->symbol);
-        if (p->symbol[length] == '%' ? elf_each_symbol(elf, prefix, take_symbol, &symbol) == 1
-                                     : elf_find(elf, p->symbol, &symbol) == 0)
-            add_found(found, elf, &symbol, p->function, p->bytes);
+        struct elf_symbol symbol, other;
+        uint32_t bytes = p->bytes;
+        if (find_function(elf, p->symbol, &symbol) && (!symbol.size || symbol.size >= HANDS_ON_BYTES) &&
+            (!p->unless || !find_function(elf, p->unless, &other)) &&
+            (!p->member || find_member(elf, p->member, &bytes)))
+            add_found(found, elf, &symbol, p->function, bytes);
     }
 }
 

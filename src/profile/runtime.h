@@ -26,7 +26,10 @@ struct runtime_heap {
         const char *symbol; /* mangled; its beginning alone where it ends in % */
         enum alloc_function function;
         uint32_t bytes;
-    } places[8];
+        const char *member; /* a function whose code begins with loading a member of its first parameter:
+                               where that lies is `bytes`; NULL: as above */
+        const char *unless; /* a function of files in which it is left out; NULL: of none */
+    } places[12];
 };
 
 struct runtime {

@@ -23,8 +23,10 @@ enum alloc_function {
     ALLOC_POSIX_MEMALIGN,
     ALLOC_FREE,
     ALLOC_HEAP_SECOND, /* a virtual machine's, whose second parameter is how much of its heap is used up */
-    ALLOC_HEAP_THIRD,  /* the third */
+    ALLOC_HEAP_THIRD,  /* the third; it has so many bytes (bytes), 0: eight */
     ALLOC_HEAP_PAGE,   /* a page of a known size (bytes) is used up, when it returns */
+    ALLOC_HEAP_AREA,   /* so far in its allocator (bytes) is a pointer to the area that it has got, when it
+                          returns (bpf/allocs.h) */
     ALLOC_FUNCTIONS
 };
 
@@ -33,7 +35,7 @@ struct sampler_alloc_place {
     const char *path; /* of the file */
     uint64_t offset;  /* in it */
     enum alloc_function function;
-    uint32_t bytes; /* of ALLOC_HEAP_PAGE */
+    uint32_t bytes; /* of some functions */
 };
 
 /* Where a stack is taken (bpf/hits.h): a tracepoint of the kernel, or an instruction of a file. */

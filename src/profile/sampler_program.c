@@ -69,7 +69,7 @@ static struct sampler_bpf *open_program(int types)
 
 enum { ALIVE_MOST = 1 << 18 }; /* allocations that were sampled and are not free yet */
 
-enum { ALLOC_PROGRAMS = 11 };
+enum { ALLOC_PROGRAMS = 13 };
 
 /* The programs that see allocations. */
 static void alloc_programs(const struct sampler *s, struct bpf_program *ret_programs[ALLOC_PROGRAMS])
@@ -78,7 +78,8 @@ static void alloc_programs(const struct sampler *s, struct bpf_program *ret_prog
         s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
         s->bpf->progs.on_aligned,      s->bpf->progs.on_posix_memalign, s->bpf->progs.on_free,
         s->bpf->progs.on_alloc_return, s->bpf->progs.on_posix_return,   s->bpf->progs.on_heap_second,
-        s->bpf->progs.on_heap_third,   s->bpf->progs.on_heap_page};
+        s->bpf->progs.on_heap_third,   s->bpf->progs.on_heap_page,      s->bpf->progs.on_heap_area,
+        s->bpf->progs.on_heap_area_end};
     memcpy(ret_programs, programs, sizeof(programs));
 }
 
@@ -111,6 +112,7 @@ static void configure(struct sampler *s)
         bpf_map__set_max_entries(s->bpf->maps.alloc_calls, 16384);
         bpf_map__set_max_entries(s->bpf->maps.alive, ALIVE_MOST);
         bpf_map__set_max_entries(s->bpf->maps.heap_failed, 4096);
+        bpf_map__set_max_entries(s->bpf->maps.heap_owners, 4096);
     }
     struct bpf_program *programs[ALLOC_PROGRAMS];
     alloc_programs(s, programs);
@@ -165,7 +167,8 @@ static int attach_allocs(struct sampler *s)
                     [ALLOC_FREE] = {bpf->progs.on_free, NULL},
                     [ALLOC_HEAP_SECOND] = {bpf->progs.on_heap_second, NULL},
                     [ALLOC_HEAP_THIRD] = {bpf->progs.on_heap_third, NULL},
-                    [ALLOC_HEAP_PAGE] = {NULL, bpf->progs.on_heap_page}};
+                    [ALLOC_HEAP_PAGE] = {NULL, bpf->progs.on_heap_page},
+                    [ALLOC_HEAP_AREA] = {bpf->progs.on_heap_area, bpf->progs.on_heap_area_end}};
     for (size_t i = 0; i < s->options.alloc_place_count; i++) {
         const struct sampler_alloc_place *p = &s->options.alloc_places[i];
         for (int end = 0; end < 2; end++) { /* the beginning first: an end without one is passed over */

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { spawnSync, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, eventually, finish, root, start, temporary } from './helper.mjs';
+import { NODES, SONDE, eventually, finish, root, start, temporary, versionOf } from './helper.mjs';
 
 const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
 const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
@@ -120,18 +120,26 @@ test('what cannot be had is said', { skip }, async (t) => {
     program.child.stdin.end();
 });
 
-const major = Number(process.versions.node.split('.')[0]);
-test("V8's heap: functions that allocate", { skip: skip || (major > 20 && 'pages of the heap are seen to Node 20') }, async (t) => {
-    const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc'], [process.execPath, '--expose-gc', '--min-semi-space-size=16', '--max-semi-space-size=16', path.join(PROGRAMS, 'allocs.js')]);
-    assert.ok(status === 0 || status === 4, stderr);
-    const { places } = JSON.parse(stdout).profile.allocations, own = JSON.parse(/^\{.*\}$/m.exec(account)[0]);
-    for (const [name, truth] of Object.entries(own)) {
-        const found = places.find((p) => p.function === name);
-        assert.ok(found, told(places));
-        near(found.allocated.bytes, truth, 0.05, name);
-        assert.equal(found.allocated.count, 0, 'its pieces are not counted');
-    }
-    assert.match(stderr, /not seen in process \d+: what stays of JavaScript's objects: .*heapsnapshot/);
+for (const node of NODES)
+    test(`V8's heap: functions that allocate (Node ${versionOf(node)})`, { skip }, async (t) => {
+        const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc'], [node, '--expose-gc', '--min-semi-space-size=16', '--max-semi-space-size=16', path.join(PROGRAMS, 'allocs.js')]);
+        assert.ok(status === 0 || status === 4, stderr);
+        const { places } = JSON.parse(stdout).profile.allocations, own = JSON.parse(/^\{.*\}$/m.exec(account)[0]);
+        for (const [name, truth] of Object.entries(own)) {
+            const found = places.find((p) => p.function === name);
+            assert.ok(found, told(places));
+            near(found.allocated.bytes, truth, 0.05, name);
+            assert.equal(found.allocated.count, 0, 'its pieces are not counted');
+        }
+        assert.match(stderr, /not seen in process \d+: what stays of JavaScript's objects: .*heapsnapshot/);
+    });
+
+test("areas of V8's heap from Node 22 on: their sizes, but those of collectors and what was refused", { skip }, async (t) => {
+    const program = path.join(temporary(t), 'areas');
+    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-o', program, path.join(PROGRAMS, 'areas.c')]);
+    const { status, stdout, stderr } = await profile(t, ['-f', 'folded', '--event', 'alloc', '--alloc-interval', '1'], [program]);
+    assert.equal(status, 0, stderr);
+    assert.match(stdout, new RegExp(`;main;fill ${(300 * (1000 + 1299)) / 2}$`, 'm'));
 });
 
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;

@@ -95,17 +95,27 @@ static void walk(void *state, struct profile *profile, const struct registers *r
     free(stack);
 }
 
-/* To Node 20: a page of the space for new objects is full; objects that are larger than pages. */
+#define POLICY "_ZN2v88internal32SemiSpaceNewSpaceAllocatorPolicy16EnsureAllocationE%"
+#define LARGE  "LargeObjectSpace11AllocateRawE"
+
+/* To Node 20 a page of the space for new objects is full; from 22 on, an area of such a page, whose size
+ * differs while garbage is being marked. And objects that are larger than pages. */
 static const struct runtime_heap heap = {
     .called = "Node",
     .objects = "JavaScript's objects",
-    .allocates = "start it with --heap-prof, or use a Node of version 16 to 20",
+    .allocates = "start it with --heap-prof, or use an official build of Node 16 to 26",
     .stays = "send SIGUSR2 to a Node that was started with --heapsnapshot-signal=SIGUSR2",
     .places = {
-        {"_ZN2v88internal17SemiSpaceNewSpace12AddFreshPageEv", ALLOC_HEAP_PAGE, 256 << 10},
+        {POLICY, ALLOC_HEAP_AREA, .member = "_ZN2v88internal13MainAllocator9ExtendLABEm"},
+        {"_ZN2v88internal17SemiSpaceNewSpace12AddFreshPageEv", ALLOC_HEAP_PAGE, 256 << 10, .unless = POLICY},
         {"_ZN2v88internal8NewSpace12AddFreshPageEv", ALLOC_HEAP_PAGE, 256 << 10},
-        {"_ZN2v88internal19NewLargeObjectSpace11AllocateRawEi", ALLOC_HEAP_SECOND, 0},
-        {"_ZN2v88internal19OldLargeObjectSpace11AllocateRawEiNS0_13ExecutabilityE", ALLOC_HEAP_SECOND, 0}}};
+        {"_ZN2v88internal19New" LARGE "i", ALLOC_HEAP_SECOND},
+        {"_ZN2v88internal19Old" LARGE "i", ALLOC_HEAP_SECOND},
+        {"_ZN2v88internal19Old" LARGE "iNS0_13ExecutabilityE", ALLOC_HEAP_SECOND},
+        {"_ZN2v88internal19New" LARGE "PNS0_9LocalHeapEi%", ALLOC_HEAP_THIRD, sizeof(int)},
+        {"_ZN2v88internal19Old" LARGE "PNS0_9LocalHeapEi", ALLOC_HEAP_THIRD, sizeof(int)},
+        {"_ZN2v88internal19Old" LARGE "PNS0_9LocalHeapEiNS0_13ExecutabilityE%", ALLOC_HEAP_THIRD,
+         sizeof(int)}}};
 
 const struct runtime runtime_node = {.language = FRAME_JS,
                                      .mark = "v8dbg_frametype_EntryFrame",
