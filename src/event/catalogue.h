@@ -47,12 +47,13 @@
     L(e, amqp, 4, "amqp")             \
     L(e, nats, 5, "nats")
 /* What becomes of a message that goes through a broker. */
-#define SONDE_ENUM_queue_step(L, e)                                      \
-    L(e, sent, 0, "sent")                                                \
-    L(e, taken, 1, "taken")                                              \
-    L(e, settled, 2, "settled")                                          \
-    L(e, settled_all, 3, "settled with all before") /* of its channel */ \
-    L(e, asked, 4, "asked for more")                /* what was taken before is dealt with */
+#define SONDE_ENUM_queue_step(L, e)                                                           \
+    L(e, sent, 0, "sent")                                                                     \
+    L(e, taken, 1, "taken")                                                                   \
+    L(e, settled, 2, "settled")                                                               \
+    L(e, settled_all, 3, "settled with all before") /* of its channel */                      \
+    L(e, asked, 4, "asked for more")                /* what was taken before is dealt with */ \
+    L(e, begun, 5, "begun as a job")                /* taken by a worker that may do several at once */
 #define SONDE_ENUM_http_method(L, e) \
     L(e, DELETE, 0, "DELETE")        \
     L(e, GET, 1, "GET")              \
@@ -259,17 +260,18 @@ enum sonde_meaning {
     F(e, u8, side, side, "which end of the connection this is")                                         \
     F(e, u8, sent, none, "1: sent, 0: received")
 
-#define SONDE_FIELDS_queue_message(F, e)                                                             \
-    F(e, u64, identity, hex,                                                                         \
-      "sent, taken: a hash of the message with a key that is not recorded, the same at both ends")   \
-    F(e, u64, number, hex, "taken, settled: which of those taken; 0: it has none")                   \
-    F(e, u64, bytes, bytes, "of the message")                                                        \
-    F(e, u32, generation, count, "which use of the descriptor")                                      \
-    F(e, i32, fd, fd, "the connection's descriptor")                                                 \
-    F(e, u32, queue, name_id,                                                                        \
-      "where it goes: AMQP exchange and routing key, NATS subject; 0: Redis, or too long")           \
-    F(e, u32, context, none, "taken: the number given to them, 0 none; sent: whose, as uv:submit's") \
-    F(e, u8, wire, wire, "what the broker speaks")                                                   \
+#define SONDE_FIELDS_queue_message(F, e)                                                                    \
+    F(e, u64, identity, hex,                                                                                \
+      "sent, taken: a hash of the message with a key that is not recorded, the same at both ends")          \
+    F(e, u64, number, hex, "taken, settled: which of those taken; 0: it has none")                          \
+    F(e, u64, bytes, bytes, "of the message")                                                               \
+    F(e, u32, generation, count, "which use of the descriptor")                                             \
+    F(e, i32, fd, fd, "the connection's descriptor")                                                        \
+    F(e, u32, queue, name_id,                                                                               \
+      "where it goes: AMQP exchange and routing key, NATS subject, a number for Redis' keys; 0: too long, " \
+      "or not known")                                                                                       \
+    F(e, u32, context, none, "taken: the number given to them, 0 none; sent: whose, as uv:submit's")        \
+    F(e, u8, wire, wire, "what the broker speaks")                                                          \
     F(e, u8, step, queue_step, "what became of it")
 
 #define SONDE_FIELDS_http_trace(F, e)                        \

@@ -1,17 +1,28 @@
 /* Queues of messages: who takes from which, and messages that waited because all of them were busy with
  * others. A consumer is a connection on which messages of a queue were taken; it is busy from taking a
- * message until that is dealt with (acknowledged, answered, or the next one asked for). */
+ * message until that is dealt with (acknowledged, answered, or the next one asked for).
+ *
+ * A worker for a queue of jobs does several at a time, as many as it is configured to. How many is seen: a
+ * job that waited for a place is begun when another one has ended, so that the worker then has as many as it
+ * ever had, and had so many while the job waited. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "faults/faults.h"
 #include "base/clock.h"
 
-enum { CONSUMERS_MAX = 4096, CHAIN_MAX = 16 };
+enum { CONSUMERS_MAX = 4096, PLACES_MAX = 256, CHAIN_MAX = 16 };
 
 static const uint64_t WAIT_MIN_NS = 10 * NS_PER_MS;
 /* Busy for so much of a wait, each of them; the rest is the broker's, or between the two. */
 static const double BUSY_SHARE = 0.5;
+
+/* What a worker does one job at a time in. */
+struct job_place {
+    struct lane *lane;
+    uint64_t message, since_ns; /* sequence of the one that it has; 0: none */
+};
 
 struct consumer {
     const struct process *process;
@@ -22,6 +33,8 @@ struct consumer {
     uint64_t open_count, open_since_ns;
     bool settles; /* it says when it is done with a message */
     struct lane *lane;
+    ARRAY(struct job_place) places; /* of jobs; in use from the first on */
+    int64_t tid;                    /* the thread that took the newest */
 };
 
 struct consumer *consumer_of(struct analysis *a, const struct connection *c, const char *queue,
@@ -58,6 +71,9 @@ const struct connection *consumer_connection(const struct consumer *c, int64_t p
 void consumers_free(struct analysis *a)
 {
     array_foreach (&a->consumers, place) {
+        array_foreach (&(*place)->places, one)
+            free(one->lane);
+        array_done(&(*place)->places);
         free((*place)->lane);
         free(*place);
     }
@@ -70,27 +86,86 @@ void consumer_takes(struct consumer *consumer, uint64_t now_ns)
         consumer->open_since_ns = now_ns;
 }
 
-void consumer_is_done(struct analysis *a, struct consumer *consumer, uint64_t job, uint64_t taken_ns,
-                      uint64_t now_ns)
+/* The place that has the message; 0: the first that has none. */
+static struct job_place *place_with(const struct consumer *consumer, uint64_t message)
+{
+    array_foreach (&consumer->places, place)
+        if (place->message == message)
+            return place;
+    return NULL;
+}
+
+void consumer_begins(struct analysis *a, struct consumer *consumer, int64_t tid, uint64_t message,
+                     uint64_t now_ns)
+{
+    if (!consumer)
+        return;
+    consumer->tid = tid;
+    struct job_place *place = place_with(consumer, 0);
+    if (!place && consumer->places.count < PLACES_MAX) {
+        if (array_add(&consumer->places, (struct job_place){0}) < 0) {
+            a->failed = true;
+            return;
+        }
+        place = &consumer->places.at[consumer->places.count - 1];
+    }
+    if (place)
+        place->message = message, place->since_ns = now_ns;
+}
+
+void consumer_is_done(struct analysis *a, struct consumer *consumer, const struct queue_message *m)
 {
     if (!consumer)
         return;
     consumer->settles = true;
-    consumer->open_count -= consumer->open_count > 0;
-    lane_add(a, &consumer->lane, job, taken_ns, now_ns);
+    struct job_place *place = m->is_job ? place_with(consumer, m->sequence) : NULL;
+    if (place)
+        place->message = 0;
+    else
+        consumer->open_count -= consumer->open_count > 0;
+    if (place || !m->is_job)
+        lane_add(a, place ? &place->lane : &consumer->lane, m->job, m->taken_ns, m->done_ns);
 }
 
-/* How much of [from, to) it was busy with other messages than the one that it took at to_ns. */
+/* How much of [from, to) it was busy with other messages than the one that it took at to_ns; of jobs, every
+ * place that it has. */
 static double busy_share(const struct consumer *c, uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t open_since_ns = c->open_count && c->open_since_ns < to_ns ? c->open_since_ns : 0;
-    return lane_busy_share(c->lane, open_since_ns, from_ns, to_ns);
+    double least = c->places.count ? 1 : lane_busy_share(c->lane, open_since_ns, from_ns, to_ns);
+    array_foreach (&c->places, place) {
+        bool open = place->message && place->since_ns < to_ns;
+        double share = lane_busy_share(place->lane, open ? place->since_ns : 0, from_ns, to_ns);
+        least = MIN(least, share);
+    }
+    return least;
+}
+
+static void add_holders(struct fault *fault, const struct consumer *c, uint64_t from_ns, uint64_t to_ns)
+{
+    lane_add_holders(fault, c->lane, from_ns, to_ns);
+    array_foreach (&c->places, place)
+        lane_add_holders(fault, place->lane, from_ns, to_ns);
+}
+
+/* What the jobs of these consumers did meanwhile. */
+static void add_what_they_did(struct fault *fault, const struct consumer *c, uint64_t from_ns, uint64_t to_ns)
+{
+    fault->places += (uint32_t)c->places.count;
+    if (!c->places.count)
+        return;
+    fault->busy.all_ns += to_ns - from_ns;
+    fault->busy.loop_ns += loop_busy_ns(c->process, c->tid, from_ns, to_ns);
+    lanes_add_peers(fault->busy.peers, c->process, c->broker, from_ns, to_ns);
 }
 
 void consumers_judge(struct analysis *a, const struct consumer *taker, struct queue_message *m)
 {
     const uint64_t sent_ns = m->sent_ns, taken_ns = m->taken_ns;
     if (!taker || taken_ns < sent_ns + WAIT_MIN_NS)
+        return;
+    /* It has never had so many: it was not a place that was waited for. */
+    if (m->is_job && !place_with(taker, 0))
         return;
     uint32_t count = 0;
     double least = 1;
@@ -133,9 +208,13 @@ void consumers_judge(struct analysis *a, const struct consumer *taker, struct qu
     fault->worst_ns = MAX(fault->worst_ns, took_ns);
     fault->from_ns = MIN(fault->from_ns, sent_ns);
     fault->to_ns = MAX(fault->to_ns, taken_ns);
-    array_foreach (&a->consumers, place)
-        if ((*place)->queue == taker->queue && (*place)->broker == taker->broker)
-            lane_add_holders(fault, (*place)->lane, sent_ns, taken_ns);
+    fault->places = 0;
+    array_foreach (&a->consumers, place) {
+        if ((*place)->queue != taker->queue || (*place)->broker != taker->broker)
+            continue;
+        add_holders(fault, *place, sent_ns, taken_ns);
+        add_what_they_did(fault, *place, sent_ns, taken_ns);
+    }
 }
 
 /* Of the messages that it sent, it waited for those on its path. */
@@ -158,12 +237,53 @@ void consumers_request_done(struct analysis *a, struct request *request)
     }
 }
 
-void verdict_consumers(struct analysis *a, struct finding *f, const struct fault *fault)
+/* What the jobs did for most of the time. */
+static const char *what_jobs_did(struct finding *f, const struct fault *fault)
+{
+    double share;
+    const struct busy_jobs *busy = &fault->busy;
+    const struct holder *peer = holder_of_most(busy->peers, &share);
+    double all_ns = (double)MAX(busy->all_ns, 1u), computing = (double)busy->loop_ns / all_ns,
+           waiting = MIN((double)peer->total_ns / all_ns, 1);
+    if (computing >= BUSY_SHARE)
+        return finding_say(f, "the event loop of %s was at work for %.0f %% of that time", fault->service,
+                           computing * 100);
+    if (peer->route && waiting >= BUSY_SHARE)
+        return finding_say(f, "%s waited for %s for %.0f %% of that time", fault->service, peer->route,
+                           waiting * 100);
+    return finding_say(f,
+                       "%s was at work for %.0f %% of that time, and no call to another address took most of "
+                       "the rest: timers, locks of the program's own, or something that sonde does not trace",
+                       fault->service, computing * 100);
+}
+
+static void verdict_jobs(struct finding *f, const struct fault *fault, const char *queue)
 {
     struct duration worst, all, held;
     double share;
     const struct holder *most = holder_of_most(fault->holders, &share);
-    const char *queue = fault->command ? fault->command : "a queue";
+    const char *did = what_jobs_did(f, fault);
+    const char *workers = fault->lanes == 1 ? "" : finding_say(f, ", of %u workers together,", fault->lanes);
+    f->title = finding_say(
+        f, "Jobs of %s waited for one of %u place%s of %s%s: %llu time%s, up to %s each, %s in total", queue,
+        fault->places, fault->places == 1 ? "" : "s", fault->service, workers,
+        (unsigned long long)fault->count, fault->count == 1 ? "" : "s", say_ns(&worst, fault->worst_ns),
+        say_ns(&all, fault->total_ns));
+    f->detail = finding_say(
+        f,
+        "They had been added to the queue%s%s, and each place was busy with another job, up to %s at a time. "
+        "While they waited, %s.%s",
+        fault->asked ? " at " : "", fault->asked ? fault->asked : "", say_ns(&held, most->worst_ns), did,
+        fault->victims.count ? "" : " No request was seen to wait for them.");
+    finding_add_count(f, "places_count", fault->places);
+    finding_add_text(f, "held_by", did);
+}
+
+static void verdict_messages(struct finding *f, const struct fault *fault, const char *queue)
+{
+    struct duration worst, all, held;
+    double share;
+    const struct holder *most = holder_of_most(fault->holders, &share);
     const char *who = fault->lanes == 1
                           ? finding_say(f, "%s, their only consumer, was", fault->service)
                           : finding_say(f, "all %u consumers (%s) were", fault->lanes, fault->service);
@@ -175,7 +295,17 @@ void verdict_consumers(struct analysis *a, struct finding *f, const struct fault
         f, "They had been given to the broker%s%s. A consumer was busy with one message for up to %s.%s",
         fault->asked ? " at " : "", fault->asked ? fault->asked : "", say_ns(&held, most->worst_ns),
         fault->victims.count ? "" : " No request was seen to wait for them.");
+}
+
+void verdict_consumers(struct analysis *a, struct finding *f, const struct fault *fault)
+{
+    double share;
+    const char *queue = fault->command ? fault->command : "a queue";
     verdict_place(f, fault, "queue");
+    if (fault->places)
+        verdict_jobs(f, fault, queue);
+    else
+        verdict_messages(f, fault, queue);
     finding_add_text(f, "queue", queue);
     if (fault->asked)
         finding_add_text(f, "peer", fault->asked);
@@ -183,6 +313,6 @@ void verdict_consumers(struct analysis *a, struct finding *f, const struct fault
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
-    finding_add_count(f, "held_worst_ns", most->worst_ns);
+    finding_add_count(f, "held_worst_ns", holder_of_most(fault->holders, &share)->worst_ns);
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }

@@ -65,6 +65,13 @@ struct fault {
         const char *route; /* NULL: not known */
         uint64_t total_ns, worst_ns;
     } holders[8], statements[8]; /* and with which statements, in place of routes */
+    /* of jobs: how many their workers do at a time, and what those did while others waited; 0: they are
+     * messages */
+    uint32_t places;
+    struct busy_jobs {
+        uint64_t all_ns, loop_ns; /* of the waits, and of it the event loop at work */
+        struct holder peers[8];   /* addresses that they had calls to */
+    } busy;
     /* stalls: the longest that had not ended with the trace, and that had; without waits for a CPU */
     uint64_t open_ns, closed_ns;
     bool worker;   /* of a thread that serves no requests: it delays only what waits for its work */
@@ -177,6 +184,9 @@ bool is_thread_message(const struct vspan *span);
 const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
                             uint32_t *ret_count);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
+/* Adds for how much of [from, to) the process had calls to which addresses, but one. */
+void lanes_add_peers(struct holder peers[8], const struct process *process, const char *but, uint64_t from_ns,
+                     uint64_t to_ns);
 
 /* Notes a use of what serves one at a time; serial: whose, 0 unknown. Of [from, to), for how much it was in
  * use, 0 to 1; open_since_ns: since when it is, 0: it is not. Who had it, for a fault. */
@@ -187,15 +197,16 @@ void lane_add_holders(struct fault *fault, const struct lane *lane, uint64_t fro
 const struct holder *holder_of_most(const struct holder holders[8], double *ret_share);
 
 /* consumers.c: who takes messages from a queue (interned, NULL not known) over a connection; NULL without
- * memory. It takes one; one that it took is dealt with (job: serial of the request that it was, 0 none). */
+ * memory. It takes one, or begins one as a job (message: its sequence); one that it took is dealt with. */
 struct consumer;
 struct consumer *consumer_of(struct analysis *a, const struct connection *c, const char *queue,
                              uint64_t now_ns);
 /* Its connection, if it is of that process and still known. */
 const struct connection *consumer_connection(const struct consumer *consumer, int64_t pid);
 void consumer_takes(struct consumer *consumer, uint64_t now_ns);
-void consumer_is_done(struct analysis *a, struct consumer *consumer, uint64_t job, uint64_t taken_ns,
-                      uint64_t now_ns);
+void consumer_begins(struct analysis *a, struct consumer *consumer, int64_t tid, uint64_t message,
+                     uint64_t now_ns);
+void consumer_is_done(struct analysis *a, struct consumer *consumer, const struct queue_message *m);
 void consumers_free(struct analysis *a);
 /* Notes why a message waited that the taker takes now, and for how much of that time, when that is because
  * all consumers were busy. Who waited for messages. */

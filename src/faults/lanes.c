@@ -272,6 +272,19 @@ const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uin
     return NULL;
 }
 
+void lanes_add_peers(struct holder peers[8], const struct process *process, const char *but, uint64_t from_ns,
+                     uint64_t to_ns)
+{
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        if (!c->peer_name || c->peer_name == but)
+            continue;
+        double share = busy_share(c, NULL, from_ns, to_ns);
+        if (share > 0)
+            add_holder(peers, c->peer_name, (uint64_t)(share * (double)(to_ns - from_ns)), 0);
+    }
+}
+
 static const struct thread *loop_of(const struct process *process, const struct request *request)
 {
     const uint64_t *thread = map_get(&process->threads, (uint64_t)request->tid);

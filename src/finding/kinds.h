@@ -170,13 +170,15 @@
          EVIDENCE("open_count", "requests that it had not answered")                                         \
          EVIDENCE("ended_ns", "when"))                                                                       \
     KIND(consumers_busy, "consumers-busy", INFO, WARNING,                                                    \
-         "Messages waited in a queue because all its consumers were busy with others.",                      \
+         "Messages or jobs waited in a queue because all that take them were busy with others.",             \
          "Add consumers, let each take more at a time (prefetch, concurrency) if it waits rather than "      \
          "computes, make the work for one message shorter, or give long work a queue of its own.",           \
          EVIDENCE("queue", "where the messages go: AMQP exchange and routing key, NATS subject; a stream "   \
-                           "of Redis has a number in place of its key")                                      \
+                           "or queue of jobs in Redis has a number in place of its key")                     \
          EVIDENCE("peer", "the broker's address")                                                            \
          EVIDENCE("consumers_count", "connections on which they are taken")                                  \
+         EVIDENCE("places_count", "of jobs: how many are done at a time")                                    \
+         EVIDENCE("held_by", "of jobs: what those did that were done meanwhile")                             \
          EVIDENCE("waits_count", "messages that waited")                                                     \
          EVIDENCE("waited_ns", "how long, in total")                                                         \
          EVIDENCE("worst_ns", "the longest")                                                                 \

@@ -74,7 +74,8 @@ struct queue_message {
     int32_t connection_fd;
     uint32_t connection_generation;
     uint32_t span; /* of the owner's */
-    const char *name, *peer;
+    const char *name, *peer, *queue;
+    bool is_job;
     struct consumer *consumer;
     /* The fault that it waited for, for busy_share of the time; NULL: why it waited is not known. */
     const struct process *waited_at;

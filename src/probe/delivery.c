@@ -11,7 +11,7 @@
  *
  * Answers to questions (queues that RabbitMQ has named, NATS' inboxes) are no messages of their own. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/delivery.h"
+#include "probe/delivery_parts.h"
 
 #include "probe/context.h"
 
@@ -25,28 +25,6 @@ static struct queue_connection {
     struct queue_way way[WAYS];
 } connections[CONNECTIONS];
 
-/* ---- hashes ---- */
-
-static uint64_t hash_begin(void)
-{
-    return 0xCBF29CE484222325ull ^ probe_shared->message_key;
-}
-
-static uint64_t hash_bytes(uint64_t h, const char *p, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++)
-        h = (h ^ (uint8_t)p[i]) * 0x100000001B3ull;
-    return (h ^ 0xff) * 0x100000001B3ull; /* "ab" and "c" are not "a" and "bc" */
-}
-
-/* Never 0. */
-static uint64_t hash_end(uint64_t h)
-{
-    h = (h ^ probe_shared->message_key) * 0x9E3779B97F4A7C15ull;
-    h ^= h >> 32;
-    return h ? h : 1;
-}
-
 /* A message's text, as it comes: the first HASHED_MAX bytes of it count. */
 static void hash_body(struct queue_way *w, const char *p, uint64_t n)
 {
@@ -56,32 +34,13 @@ static void hash_body(struct queue_way *w, const char *p, uint64_t n)
     w->hashed += (uint32_t)n;
 }
 
-static void add(struct queue_seen_list *seen, uint8_t step, uint64_t identity, uint64_t number,
-                uint64_t bytes, uint32_t queue)
-{
-    if (seen->count < QUEUE_SEEN_MAX)
-        seen->at[seen->count++] = (struct queue_seen){
-            .identity = identity, .number = number, .bytes = bytes, .queue = queue, .step = step};
-}
-
 static void ended(struct queue_way *w, bool out, struct queue_seen_list *seen)
 {
     if (w->open)
-        add(seen, out ? SONDE_queue_step_sent : SONDE_queue_step_taken, hash_end(w->hash), w->number,
-            w->bytes, w->queue);
+        seen_add(seen, out ? SONDE_queue_step_sent : SONDE_queue_step_taken, hash_end(w->hash), w->number,
+                 w->bytes, w->queue);
     w->open = 0;
 }
-
-static bool begins_with(const char *p, uint64_t n, const char *word, uint64_t length)
-{
-    if (n < length)
-        return false;
-    for (uint64_t i = 0; i < length; i++)
-        if (p[i] != word[i])
-            return false;
-    return true;
-}
-#define BEGINS_WITH(p, n, word) begins_with(p, n, word, sizeof(word) - 1)
 
 /* ---- AMQP 0-9-1 ----
  *
@@ -157,8 +116,8 @@ static void amqp_settled(struct queue_way *w, const char *p, uint64_t n, bool mu
     if (n < 12)
         return;
     bool all = multiple && n > 12 && p[12] & 1;
-    add(seen, all ? SONDE_queue_step_settled_all : SONDE_queue_step_settled, 0,
-        (uint64_t)w->channel << 48 ^ number_at(p + 4, 8), 0, 0);
+    seen_add(seen, all ? SONDE_queue_step_settled_all : SONDE_queue_step_settled, 0,
+             (uint64_t)w->channel << 48 ^ number_at(p + 4, 8), 0, 0);
 }
 
 static void amqp_method(struct probe_thread *self, struct queue_way *w, bool out,
@@ -301,11 +260,6 @@ void queue_bytes_amqp(struct probe_thread *self, struct queue_way *w, bool out, 
 enum { NATS_LINE, NATS_BODY, NATS_BODY_END };
 enum { NATS_PARTS = 6, NATS_BODY_MAX = 1 << 28 };
 
-struct part {
-    const char *at;
-    uint64_t length;
-};
-
 static unsigned parts_of(const char *p, uint64_t n, struct part *ret_parts)
 {
     unsigned count = 0;
@@ -320,27 +274,6 @@ static unsigned parts_of(const char *p, uint64_t n, struct part *ret_parts)
     }
     return count;
 }
-
-static bool decimal(const struct part *part, uint64_t *ret_number)
-{
-    uint64_t number = 0;
-    for (uint64_t i = 0; i < part->length; i++) {
-        if (part->at[i] < '0' || part->at[i] > '9' || i == 10)
-            return false;
-        number = number * 10 + (uint64_t)(part->at[i] - '0');
-    }
-    *ret_number = number;
-    return part->length > 0;
-}
-
-static bool is_word(const struct part *part, const char *word, uint64_t length)
-{
-    for (uint64_t i = 0; i < length; i++)
-        if (part->length != length || (part->at[i] & ~0x20) != word[i])
-            return false;
-    return true;
-}
-#define IS_WORD(part, word) is_word(part, word, sizeof(word) - 1)
 
 /* A line that announces a message; false: it is none that can be followed. */
 static bool nats_message(struct probe_thread *self, struct queue_way *w, bool out, const struct part *parts,
@@ -362,7 +295,7 @@ static bool nats_message(struct probe_thread *self, struct queue_way *w, bool ou
          system = subject->length && subject->at[0] == '$';
     uint64_t name = hash_end(hash_bytes(hash_begin(), subject->at, subject->length));
     if (out && (inbox || BEGINS_WITH(subject->at, subject->length, "$JS.ACK.")))
-        add(seen, SONDE_queue_step_settled, 0, name, bytes, 0);
+        seen_add(seen, SONDE_queue_step_settled, 0, name, bytes, 0);
     if (inbox || system)
         return true;
     w->open = 1;
@@ -416,149 +349,6 @@ void queue_bytes_nats(struct probe_thread *self, struct queue_way *w, bool out, 
     }
 }
 
-/* ---- streams of Redis ----
- *
- *     XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] id field value ...
- *     XACK key group id ...
- *     XREADGROUP, XREAD: answered with [[key, [[id, [field, value, ...]], ...]], ...]; in RESP3 the outermost
- *     is a map
- *
- * Only what lies whole in one buffer is read. */
-
-enum { STREAM_PARTS = 128 };
-
-/* A number and the end of its line at p[*at]. */
-static bool resp_number(const char *p, uint64_t n, uint64_t *at, uint64_t *ret_number)
-{
-    uint64_t i = *at, number = 0;
-    for (; i < n && i < *at + 9 && p[i] >= '0' && p[i] <= '9'; i++)
-        number = number * 10 + (uint64_t)(p[i] - '0');
-    if (i == *at || i + 2 > n || p[i] != '\r' || p[i + 1] != '\n')
-        return false;
-    *at = i + 2;
-    *ret_number = number;
-    return true;
-}
-
-static bool resp_count(const char *p, uint64_t n, uint64_t *at, char kind, uint64_t *ret_count)
-{
-    return *at < n && p[*at] == kind && (++*at, resp_number(p, n, at, ret_count));
-}
-
-static bool resp_text(const char *p, uint64_t n, uint64_t *at, struct part *ret_text)
-{
-    uint64_t length;
-    if (!resp_count(p, n, at, '$', &length) || n - *at < length + 2)
-        return false;
-    *ret_text = (struct part){p + *at, length};
-    *at += length + 2;
-    return true;
-}
-
-static uint64_t entry_number(const struct part *key, const struct part *id)
-{
-    return hash_end(hash_bytes(hash_bytes(hash_begin(), key->at, key->length), id->at, id->length));
-}
-
-/* Keys are never recorded: a number stands for one, which is the same in all processes of a recording. */
-static uint32_t stream_name(struct probe_thread *self, const struct part *key)
-{
-    static const char DIGITS[] = "0123456789abcdef";
-    char text[] = "stream #00000000";
-    uint64_t hash = hash_end(hash_bytes(hash_begin(), key->at, key->length));
-    for (unsigned i = 0; i < 8; i++)
-        text[sizeof(text) - 2 - i] = DIGITS[hash >> (4 * i) & 15];
-    return name_of_text(self, text, sizeof(text) - 1);
-}
-
-static void stream_add(struct probe_thread *self, const struct part *parts, uint64_t count, uint64_t bytes,
-                       struct queue_seen_list *seen)
-{
-    uint64_t i = 2;
-    if (i < count && IS_WORD(&parts[i], "NOMKSTREAM"))
-        i++;
-    if (i < count && (IS_WORD(&parts[i], "MAXLEN") || IS_WORD(&parts[i], "MINID"))) {
-        i++;
-        i += i < count && parts[i].length == 1 && (parts[i].at[0] == '=' || parts[i].at[0] == '~');
-        i++;
-        i += i < count && IS_WORD(&parts[i], "LIMIT") ? 2 : 0;
-    }
-    uint64_t hash = hash_bytes(hash_begin(), parts[1].at, parts[1].length);
-    for (i++; i < count; i++)
-        hash = hash_bytes(hash, parts[i].at, parts[i].length);
-    add(seen, SONDE_queue_step_sent, hash_end(hash), 0, bytes, stream_name(self, &parts[1]));
-}
-
-/* Returns whether it asks for messages. */
-static bool stream_command(struct probe_thread *self, const struct part *parts, uint64_t count,
-                           uint64_t bytes, struct queue_seen_list *seen)
-{
-    if (IS_WORD(&parts[0], "XADD") && count > 4)
-        stream_add(self, parts, count, bytes, seen);
-    for (uint64_t i = 3; i < count && IS_WORD(&parts[0], "XACK"); i++)
-        add(seen, SONDE_queue_step_settled, 0, entry_number(&parts[1], &parts[i]), 0, 0);
-    bool asks = IS_WORD(&parts[0], "XREADGROUP") || IS_WORD(&parts[0], "XREAD");
-    if (asks)
-        add(seen, SONDE_queue_step_asked, 0, 0, 0, 0);
-    return asks;
-}
-
-static bool stream_entry(struct probe_thread *self, const char *p, uint64_t n, uint64_t *at,
-                         const struct part *key, struct queue_seen_list *seen)
-{
-    uint64_t two, count, start = *at;
-    struct part id, text;
-    if (!resp_count(p, n, at, '*', &two) || two != 2 || !resp_text(p, n, at, &id) ||
-        !resp_count(p, n, at, '*', &count))
-        return false;
-    uint64_t hash = hash_bytes(hash_begin(), key->at, key->length);
-    for (uint64_t i = 0; i < count; i++) {
-        if (!resp_text(p, n, at, &text))
-            return false;
-        hash = hash_bytes(hash, text.at, text.length);
-    }
-    add(seen, SONDE_queue_step_taken, hash_end(hash), entry_number(key, &id), *at - start,
-        stream_name(self, key));
-    return true;
-}
-
-static void stream_reply(struct probe_thread *self, const char *p, uint64_t n, struct queue_seen_list *seen)
-{
-    uint64_t at = 0, streams, two, entries;
-    struct part key;
-    bool map = n && p[0] == '%';
-    if (!resp_count(p, n, &at, map ? '%' : '*', &streams))
-        return;
-    for (uint64_t s = 0; s < streams; s++) {
-        if (!map && (!resp_count(p, n, &at, '*', &two) || two != 2))
-            return;
-        if (!resp_text(p, n, &at, &key) || !resp_count(p, n, &at, '*', &entries))
-            return;
-        for (uint64_t e = 0; e < entries; e++)
-            if (!stream_entry(self, p, n, &at, &key, seen))
-                return;
-    }
-}
-
-bool queue_bytes_stream(struct probe_thread *self, const char *p, uint64_t n, bool out,
-                        struct queue_seen_list *seen)
-{
-    bool asks = false;
-    if (!out) {
-        stream_reply(self, p, n, seen);
-        return false;
-    }
-    for (uint64_t at = 0, start = 0, count; resp_count(p, n, &at, '*', &count); start = at) {
-        struct part parts[STREAM_PARTS];
-        for (uint64_t i = 0; i < count; i++)
-            if (!resp_text(p, n, &at, &parts[i < STREAM_PARTS ? i : STREAM_PARTS - 1]))
-                return asks;
-        if (count && count <= STREAM_PARTS)
-            asks |= stream_command(self, parts, count, at - start, seen);
-    }
-    return asks;
-}
-
 /* ---- connections ---- */
 
 static bool is_free(const struct queue_connection *c)
@@ -579,7 +369,7 @@ void queue_begins(struct probe_thread *self, int fd, struct descriptor *d)
         c->generation = d->generation;
         for (int way = 0; way < WAYS; way++) {
             c->way[way].state = c->way[way].open = c->way[way].lost = 0;
-            c->way[way].have = 0;
+            c->way[way].have = c->way[way].hashed = c->way[way].queue = 0;
         }
         d->queue = (uint8_t)(i + 1);
         return;
@@ -595,7 +385,7 @@ static void follow(struct probe_thread *self, const struct descriptor *d, bool o
     else if (d->commands.wire == SONDE_wire_nats)
         queue_bytes_nats(self, w, out, p, n, seen);
     else if (!out)
-        queue_bytes_stream(self, p, n, out, seen);
+        (void)queue_bytes_redis(self, w, out, p, n, seen);
 }
 
 static void tell(struct probe_thread *self, int fd, uint32_t generation, uint8_t wire,
@@ -606,19 +396,34 @@ static void tell(struct probe_thread *self, int fd, uint32_t generation, uint8_t
            .step = m->step);
 }
 
+/* What is asked for in these commands is read in the answers. */
+static void redis_written(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
+                          struct queue_seen_list *seen)
+{
+    bool asks = queue_bytes_redis(self, NULL, true, p, n, seen);
+    if (asks && !d->queue)
+        queue_begins(self, fd, d);
+    if (!d->queue || !seen->jobs)
+        return;
+    struct queue_way *w = &connections[d->queue - 1].way[WAY_IN];
+    w->lost |= seen->several || (w->queue && w->queue != seen->jobs);
+    w->queue = seen->jobs;
+}
+
 /* Clients put what several callbacks send into one write: of more than one message it is not known whose each
  * is. */
 void queue_written(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
                    unsigned count, uint64_t accepted, uint64_t now)
 {
     struct queue_seen_list seen;
-    seen.count = 0;
+    seen.count = seen.jobs = 0;
+    seen.several = false;
     bool resp = d->commands.wire == SONDE_wire_resp;
     for (unsigned i = 0; i < count && accepted; i++) {
         uint64_t here = buffers[i].length < accepted ? buffers[i].length : accepted;
-        if (resp && queue_bytes_stream(self, buffers[i].base, here, true, &seen) && !d->queue)
-            queue_begins(self, fd, d);
-        else if (!resp && d->queue)
+        if (resp)
+            redis_written(self, fd, d, buffers[i].base, here, &seen);
+        else if (d->queue)
             follow(self, d, true, buffers[i].base, here, &seen);
         accepted -= here;
     }

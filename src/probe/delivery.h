@@ -37,11 +37,13 @@ struct queue_way {
     char line[QUEUE_LINE];
 };
 
-/* What ended in some bytes. */
+/* What ended in some bytes; of what is written to Redis also the queue whose next job is asked for (jobs),
+ * and whether it is of several. */
 enum { QUEUE_SEEN_MAX = 32 };
 struct queue_seen_list {
     struct queue_seen at[QUEUE_SEEN_MAX];
-    uint32_t count;
+    uint32_t count, jobs;
+    bool several;
 };
 
 /* Follows bytes of one direction; out: they are written. What does not fit into the list is left out. */
@@ -49,9 +51,9 @@ void queue_bytes_amqp(struct probe_thread *self, struct queue_way *w, bool out, 
                       struct queue_seen_list *seen);
 void queue_bytes_nats(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
                       struct queue_seen_list *seen);
-/* Redis' streams: whole commands, or whole replies to XREADGROUP and XREAD. Returns whether the commands ask
- * for messages. */
-bool queue_bytes_stream(struct probe_thread *self, const char *p, uint64_t n, bool out,
-                        struct queue_seen_list *seen);
+/* Redis' streams and queues of jobs (delivery_redis.c): whole commands, or whole replies to what asks for
+ * messages. way: what is read; NULL of what is written. Returns whether the commands ask for messages. */
+bool queue_bytes_redis(struct probe_thread *self, struct queue_way *way, bool out, const char *p, uint64_t n,
+                       struct queue_seen_list *seen);
 
 #endif

@@ -32,8 +32,8 @@ static inline bool number_line(const char *p, uint64_t n, uint64_t *at, uint64_t
 }
 
 /* Most writes are whole commands in one buffer: how many p begins with; *ret_bytes is their length. What is
- * left is read byte by byte. *streams is set when a name begins like those of streams (XADD); rarely also
- * otherwise. */
+ * left is read byte by byte. *streams is set when a name begins like those of streams (XADD) or is a script's
+ * call (EVALSHA); rarely also otherwise. */
 static inline uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes, uint8_t *streams)
 {
     uint32_t count = 0;
@@ -48,8 +48,10 @@ static inline uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_b
                 return count;
             at += length + 2;
         }
-        /* "$4\r\nXADD", "$10\r\nXREADGROUP" */
-        *streams |= ((p[name + 4] == '\n' ? p[name + 5] : p[name + 4]) | 0x20) == 'x';
+        /* "$4\r\nXADD", "$10\r\nXREADGROUP", "$7\r\nEVALSHA" */
+        const char *word = &p[name + 4 + (p[name + 4] == '\n')];
+        char first = word[0] | 0x20;
+        *streams |= first == 'x' || (first == 'e' && (word[1] | 0x20) == 'v');
     }
     return count;
 }

@@ -140,6 +140,7 @@ static void sent(struct analysis *a, struct thread *thread, const struct connect
     if (!m && !(m = message_new(a, identity)))
         return;
     m->sent_ns = taken ? MIN(e->time_ns, m->taken_ns) : e->time_ns;
+    m->queue = queue;
     m->name = name_of(a, queue);
     m->peer = c->peer_name;
     m->sender_pid = thread->process->pid;
@@ -178,10 +179,11 @@ static void answers(struct analysis *a, struct thread *thread, const struct queu
         owner->spans.at[asked->span].end_ns = m->taken_ns;
 }
 
-/* Settlements name a delivery of the connection (AMQP), or of any of its process. */
-static uint64_t delivery_key(const struct connection *c, uint64_t number)
+/* Settlements name a delivery of the connection (AMQP), of any of its process, or of a queue (jobs; NULL). */
+static uint64_t delivery_key(const struct connection *c, uint64_t number, const char *queue)
 {
-    uint64_t words[] = {(uint64_t)c->process->pid, c->protocol == &protocol_amqp ? (uintptr_t)c : 0, number};
+    uint64_t words[] = {(uint64_t)c->process->pid, c->protocol == &protocol_amqp ? (uintptr_t)c : 0, number,
+                        (uintptr_t)queue};
     return map_hash(words, sizeof(words));
 }
 
@@ -227,15 +229,20 @@ static void taken(struct analysis *a, struct thread *thread, struct connection *
 {
     websocket_end_old(a, thread, c, e->time_ns);
     const char *queue = process_name_of(thread->process, U(e, queue_message_queue));
-    struct request *job = job_of(a, thread, c, e, queue);
     uint64_t identity = U(e, queue_message_identity), number = U(e, queue_message_number);
     struct queue_message *m = untaken(a, identity);
     if (!m && !(m = message_new(a, identity)))
         return;
     if (!m->sent_ns)
         note(a, &a->messages_early, identity, m->sequence);
+    m->is_job = U(e, queue_message_step) == SONDE_queue_step_begun;
+    if (!queue && m->is_job)
+        queue = m->queue;
+    struct request *job = job_of(a, thread, c, e, queue);
     m->taken_ns = e->time_ns;
     m->job = job ? job->serial : 0;
+    if (job && m->is_job) /* what it does goes on where the job was asked for, as what other jobs do */
+        job->ambiguous++;
     m->connection_fd = c->fd;
     m->connection_generation = c->generation;
     m->pid = c->process->pid;
@@ -243,9 +250,13 @@ static void taken(struct analysis *a, struct thread *thread, struct connection *
     m->consumer = consumer_of(a, c, queue, e->time_ns);
     if (m->sent_ns)
         consumers_judge(a, m->consumer, m);
-    if (number) { /* it can be said that it is dealt with */
+    bool ends = number && (queue || !m->is_job); /* it can be said that it is dealt with */
+    if (ends && m->is_job)
+        consumer_begins(a, m->consumer, thread->tid, m->sequence, e->time_ns);
+    else if (ends)
         consumer_takes(m->consumer, e->time_ns);
-        m->key = delivery_key(c, number);
+    if (ends) {
+        m->key = delivery_key(c, number, m->is_job ? queue : NULL);
         note(a, &a->messages_taken, m->key, m->sequence);
         add_delivery(a, c, m->sequence);
     }
@@ -272,7 +283,7 @@ static void is_done(struct analysis *a, struct thread *thread, struct connection
     if (m->done_ns)
         return;
     m->done_ns = MAX(now_ns, m->taken_ns);
-    consumer_is_done(a, m->consumer, m->job, m->taken_ns, m->done_ns);
+    consumer_is_done(a, m->consumer, m);
     struct request *job = request_open(a, m->job);
     if (job && !is_open(a, c, m->job)) {
         uint64_t *slot = map_get(&job->process->threads, (uint64_t)job->tid);
@@ -308,7 +319,9 @@ static void clear_done(struct analysis *a, struct connection *c)
 
 static void settled(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
 {
-    uint64_t *known = map_get(&a->messages_taken, delivery_key(c, U(e, queue_message_number)));
+    bool may_be_job = U(e, queue_message_wire) == SONDE_wire_resp;
+    const char *queue = may_be_job ? process_name_of(thread->process, U(e, queue_message_queue)) : NULL;
+    uint64_t *known = map_get(&a->messages_taken, delivery_key(c, U(e, queue_message_number), queue));
     struct queue_message *m = known ? queue_message_at(a, *known) : NULL;
     if (!m)
         return;
@@ -332,6 +345,7 @@ static void message_event(struct analysis *a, struct thread *thread, const struc
         sent(a, thread, c, e);
         break;
     case SONDE_queue_step_taken:
+    case SONDE_queue_step_begun:
         taken(a, thread, c, e);
         break;
     case SONDE_queue_step_settled:

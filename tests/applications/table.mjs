@@ -143,6 +143,8 @@ export const ROWS = [
     healthy('bullmq', [{ path: '/job/work', clients: 2, count: 20, pause: 10 }, { path: '/job/count', clients: 1, count: 20, pause: 20 }, { path: '/size', clients: 2, count: 30, pause: 10 }], { store: 'redis' }),
     { application: 'bullmq', store: 'redis', trouble: 'job', load: [{ path: '/job/work', clients: 1, count: 8, pause: 30 }, { path: '/size', clients: 2, count: 40, pause: 10 }],
         expected: [{ kind: 'event-loop-blocked', at: 'bullmq.js job', victims: ['/size'], amount: ['cpu_ns', 'job', 'cpu_ns'] }] },
+    ...['full', 'calls'].map((trouble) => ({ application: 'bullmq', store: 'redis', trouble, quick: trouble === 'full', load: [{ path: '/job/queued', clients: 6, count: 4, pause: 0 }, { path: '/size', clients: 1, count: 40, pause: 10 }],
+        expected: [{ kind: 'consumers-busy', peer: true, victims: ['/job/queued'], evidence: { places_count: 2, consumers_count: 1 }, text: trouble === 'calls' ? /waited for 127\.0\.0\.1:\d+ for \d+ %/ : /no call to another address/, amount: ['waited_ns', 'held', (book) => book['job queued'].ns - book.held.ns] }] })),
     { application: 'bullmq', store: 'redis', trouble: 'keys', load: [{ path: '/job/count', clients: 1, count: 8, pause: 30 }, { path: '/size', clients: 2, count: 40, pause: 10 }],
         expected: [{ kind: 'redis-slow-command', text: /"command":"KEYS"/, victims: ['/size'] }] },
 

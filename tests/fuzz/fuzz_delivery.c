@@ -56,8 +56,10 @@ static void follow(unsigned kind, struct queue_way *w, const uint8_t *bytes, siz
         queue_bytes_amqp(NULL, w, out, copy, size, seen);
     else if (kind < 4)
         queue_bytes_nats(NULL, w, out, copy, size, seen);
-    else
-        (void)queue_bytes_stream(NULL, copy, size, out, seen);
+    else {
+        w->queue = 1; /* a queue of jobs is asked for */
+        (void)queue_bytes_redis(NULL, w, out, copy, size, seen);
+    }
     free(copy);
 }
 

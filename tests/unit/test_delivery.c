@@ -259,8 +259,9 @@ static void what_is_no_nats_ends_it(void **state)
 static struct queue_seen_list streamed(const char *p, bool out, bool *ret_asks)
 {
     struct queue_seen_list seen = {0};
+    struct queue_way way = {0};
     char *copy = strdup(p); /* a byte beyond it is noticed */
-    *ret_asks = queue_bytes_stream(thread, copy, strlen(p), out, &seen);
+    *ret_asks = queue_bytes_redis(thread, &way, out, copy, strlen(p), &seen);
     free(copy);
     return seen;
 }
@@ -302,6 +303,145 @@ static void both_ends_of_a_stream_see_the_same_message(void **state)
         0);
 }
 
+/* ---- jobs in Redis ---- */
+
+static struct queue_seen_list jobs(struct queue_way *way, bool *ret_asks)
+{
+    struct queue_seen_list seen = {0};
+    char *copy = malloc(length); /* a byte beyond it is noticed */
+    memcpy(copy, bytes, length);
+    *ret_asks = queue_bytes_redis(thread, way, way == NULL, copy, length, &seen);
+    free(copy);
+    length = 0;
+    return seen;
+}
+
+static void words(size_t count, const char *const *list)
+{
+    length += (size_t)sprintf(bytes + length, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++)
+        length += (size_t)sprintf(bytes + length, "$%zu\r\n%s\r\n", strlen(list[i]), list[i]);
+}
+#define WORDS(...) \
+    words(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
+
+/* BullMQ's, of [P, nil, name, 1764307772123.0]. */
+static void added(const char *name, const char *data)
+{
+    char packed[64] = "\x94\xa7"
+                      "b:mail:"
+                      "\xc0";
+    size_t n = 10;
+    packed[n++] = (char)(0xa0 | strlen(name));
+    memcpy(packed + n, name, strlen(name));
+    n += strlen(name);
+    memcpy(packed + n, "\xcb\x42\x79\xac\x8f\x02\x2d\xb0\x00", 9);
+    n += 9;
+    PUT("*9\r\n$7\r\nEVALSHA\r\n$2\r\nab\r\n$1\r\n3\r\n$11\r\nb:mail:wait\r\n$9\r\nb:mail:id\r\n"
+        "$13\r\nb:mail:active\r\n");
+    length += (size_t)sprintf(bytes + length, "$%zu\r\n", n);
+    put(packed, n);
+    length += (size_t)sprintf(bytes + length, "\r\n$%zu\r\n%s\r\n$1\r\n\x80\r\n", strlen(data), data);
+}
+
+static void replied(const char *name, const char *data, const char *id)
+{
+    PUT("*4\r\n");
+    WORDS("name", name, "data", data, "opts", "{}", "timestamp", "1764307772123", "attempts", "0");
+    length += (size_t)sprintf(bytes + length, "$%zu\r\n%s\r\n:0\r\n:0\r\n", strlen(id), id);
+}
+
+static void both_ends_of_a_queue_see_the_same_job(void **state)
+{
+    bool asks;
+    added("send", "{\"to\":1}");
+    WORDS("GET", "b:mail:wait");
+    added("send", "{\"to\":2}");
+    struct queue_seen_list sent = jobs(NULL, &asks);
+    assert_false(asks);
+    assert_int_equal(sent.count, 2);
+    assert_int_equal(sent.at[0].step, SONDE_queue_step_sent);
+    assert_int_not_equal(sent.at[0].queue, 0);
+    WORDS("EVALSHA", "cd", "2", "b:mail:wait", "b:mail:active", "b:mail:", "9");
+    struct queue_seen_list asked = jobs(NULL, &asks);
+    assert_true(asks);
+    assert_int_equal(asked.count, 0);
+    assert_int_equal(asked.jobs, sent.at[0].queue);
+    assert_false(asked.several);
+    struct queue_way way = {.queue = asked.jobs};
+    PUT("+OK\r\n$-1\r\n*2\r\n:1\r\n*1\r\n$1\r\nx\r\n");
+    replied("send", "{\"to\":2}", "7");
+    replied("send", "{\"to\":1}", "8");
+    replied("other", "{\"to\":1}", "9");
+    PUT(":3\r\n*4\r\n:0\r\n:0\r\n:0\r\n:0\r\n");
+    struct queue_seen_list begun = jobs(&way, &asks);
+    assert_int_equal(begun.count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(begun.at[i].step, SONDE_queue_step_begun);
+    assert_int_equal(begun.at[0].identity, sent.at[1].identity);
+    assert_int_equal(begun.at[1].identity, sent.at[0].identity);
+    assert_int_not_equal(begun.at[2].identity, sent.at[0].identity);
+    assert_int_equal(begun.at[0].queue, asked.jobs);
+    WORDS("EVALSHA", "ef", "3", "b:mail:wait", "b:mail:active", "b:mail:7", "7", "1764307772125",
+          "returnvalue");
+    struct queue_seen_list done = jobs(NULL, &asks);
+    assert_true(asks); /* it may be given the next one */
+    assert_int_equal(done.count, 1);
+    assert_int_equal(done.at[0].step, SONDE_queue_step_settled);
+    assert_int_equal(done.at[0].number, begun.at[0].number);
+    assert_int_equal(done.at[0].queue, begun.at[0].queue);
+}
+
+static void bull_gives_its_arguments_one_by_one(void **state)
+{
+    bool asks;
+    WORDS("EVALSHA", "ab", "3", "b:mail:wait", "b:mail:paused", "b:mail:id", "b:mail:", "", "send", "{}",
+          "{}", "1764307772123", "0");
+    struct queue_seen_list sent = jobs(NULL, &asks);
+    assert_int_equal(sent.count, 1);
+    struct queue_way way = {.queue = sent.at[0].queue};
+    PUT("*2\r\n");
+    WORDS("timestamp", "1764307772123", "name", "send", "data", "{}");
+    PUT("$1\r\n1\r\n");
+    struct queue_seen_list begun = jobs(&way, &asks);
+    assert_int_equal(begun.count, 1);
+    assert_int_equal(begun.at[0].identity, sent.at[0].identity);
+}
+
+/* Whose a job is, is not known then; both queues are followed. */
+static void two_queues_on_a_connection(void **state)
+{
+    bool asks;
+    WORDS("EVALSHA", "cd", "2", "b:mail:wait", "b:mail:active", "b:mail:", "9");
+    WORDS("EVALSHA", "cd", "2", "b:film:wait", "b:film:active", "b:film:", "9");
+    assert_true(jobs(NULL, &asks).several);
+    struct queue_way way = {.queue = 1, .lost = 1};
+    replied("send", "{}", "7");
+    struct queue_seen_list begun = jobs(&way, &asks);
+    assert_int_equal(begun.count, 1);
+    assert_int_equal(begun.at[0].queue, 0);
+}
+
+static void other_scripts_are_no_jobs(void **state)
+{
+    bool asks;
+    WORDS("EVALSHA", "ab", "2", "a:waiter", "an:id", "x", "y");
+    WORDS("EVALSHA", "ab", "9", "b:mail:wait", "b:mail:id", "b:mail:", "y");
+    WORDS("EVALSHA", "ab", "0", "b:mail:wait", "b:mail:active");
+    WORDS("EVALSHA", "ab", "2", "b:mail:id", "b:mail:delayed", "b:mail:", "", "send", "{}", "{}", "1");
+    WORDS("EVALSHA", "ab", "2", "b:mail:wait", "b:mail:id", "no array", "{}", "x");
+    struct queue_seen_list seen = jobs(NULL, &asks);
+    assert_false(asks);
+    assert_int_equal(seen.count, 0);
+    struct queue_way way = {.queue = 1};
+    static const char *const PARTS[] = {"*4\r\n*2\r\n$4\r\nname\r\n", "*4\r\n*1\r\n$1\r\na\r\n$1\r\n7\r\n",
+                                        "*2\r\n*0\r\n$1\r\n7\r\n", "*4\r\n%9\r\n", "*999999999\r\n*"};
+    for (size_t i = 0; i < sizeof(PARTS) / sizeof(*PARTS); i++) {
+        put(PARTS[i], strlen(PARTS[i]));
+        assert_int_equal(jobs(&way, &asks).count, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +450,10 @@ int main(void)
         cmocka_unit_test(both_ends_of_nats_see_the_same_message),
         cmocka_unit_test(what_is_no_nats_ends_it),
         cmocka_unit_test(both_ends_of_a_stream_see_the_same_message),
+        cmocka_unit_test(both_ends_of_a_queue_see_the_same_job),
+        cmocka_unit_test(bull_gives_its_arguments_one_by_one),
+        cmocka_unit_test(two_queues_on_a_connection),
+        cmocka_unit_test(other_scripts_are_no_jobs),
     };
     thread = make_thread(1 << 16);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

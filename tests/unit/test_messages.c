@@ -167,10 +167,77 @@ static void what_is_not_waited_for_takes_no_time(void **state)
     feed_done(&feed);
 }
 
+/* ---- jobs, which a worker does two of at a time ---- */
+
+static void begins(struct feed *feed, int i, uint64_t at)
+{
+    message(feed, STOCK, TAKES, SONDE_queue_step_begun, 1000 + (uint64_t)i, 1 + (uint64_t)i, 0, at);
+    end_turn(feed, STOCK, TAKES, at - US(20), at + US(50));
+}
+
+static void ends(struct feed *feed, int i, uint64_t at)
+{
+    FEED(feed, queue_message, STOCK, STOCK, at, 0, .number = 1 + (uint64_t)i, .generation = 1, .fd = TAKES,
+         .queue = QUEUE, .wire = SONDE_wire_resp, .step = SONDE_queue_step_settled);
+    end_turn(feed, STOCK, TAKES, at - US(20), at + US(20));
+    answer(feed, API, FIRST + i, at + US(300));
+    end_turn(feed, API, SENDS, at + US(250), at + US(400));
+}
+
+/* Six jobs that take 100 ms each, the first two of which are begun at once; late: the others wait for
+ * something else, as the worker has at most one. */
+static const struct report *work(struct feed *feed, bool late)
+{
+    begin_with_queue(feed);
+    for (int i = 0; i < REQUESTS; i++)
+        asks(feed, i, MS(100) + US(200) * (uint64_t)i, false);
+    for (int i = 0; i < REQUESTS; i++) {
+        uint64_t at = late ? MS(102) + MS(300) * (uint64_t)i
+                           : MS(102) + MS(100) * (uint64_t)(i / 2) + MS(2) * (uint64_t)(i % 2);
+        if (late && i)
+            ends(feed, i - 1, at - MS(200));
+        else if (i >= 2)
+            ends(feed, i - 2, at - MS(1));
+        begins(feed, i, at);
+    }
+    for (int i = late ? REQUESTS - 1 : REQUESTS - 2; i < REQUESTS; i++)
+        ends(feed, i, MS(late ? 1702 : 402) + MS(2) * (uint64_t)i);
+    return feed_finish(feed);
+}
+
+static void jobs_wait_for_a_place(void **state)
+{
+    struct feed feed;
+    (void)work(&feed, false);
+    const struct finding *f = feed_finding(&feed, FINDING_consumers_busy);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_int_equal(finding_get_evidence(f, "places_count")->count, 2);
+    assert_int_equal(finding_get_evidence(f, "consumers_count")->count, 1);
+    assert_non_null(strstr(f->title, "2 places of stock"));
+    assert_non_null(finding_get_evidence(f, "held_by"));
+    /* The third and fourth waited 100 ms, the others 200, but those before the first was over. */
+    assert_in_range(finding_get_evidence(f, "waits_count")->count, 3, 4);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, MS(490), MS(610));
+    array_foreach (&f->affected, victim)
+        assert_string_equal(victim->route, "/order");
+    feed_done(&feed);
+}
+
+static void a_worker_with_a_free_place_is_not_waited_for(void **state)
+{
+    struct feed feed;
+    (void)work(&feed, true);
+    assert_null(feed_finding(&feed, FINDING_consumers_busy));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_wait_for_a_busy_consumer),
+        cmocka_unit_test(jobs_wait_for_a_place),
+        cmocka_unit_test(a_worker_with_a_free_place_is_not_waited_for),
         cmocka_unit_test(an_idle_consumer_acquits_the_busy_one),
         cmocka_unit_test(taken_before_its_sending_was_written_down),
         cmocka_unit_test(the_answer_comes_before_the_acknowledgement),
