@@ -385,7 +385,7 @@ static void follow(struct probe_thread *self, const struct descriptor *d, bool o
     else if (d->commands.wire == SONDE_wire_nats)
         queue_bytes_nats(self, w, out, p, n, seen);
     else if (!out)
-        (void)queue_bytes_redis(self, w, out, p, n, seen);
+        (void)queue_bytes_resp(self, w, out, p, n, seen);
 }
 
 static void tell(struct probe_thread *self, int fd, uint32_t generation, uint8_t wire,
@@ -397,10 +397,10 @@ static void tell(struct probe_thread *self, int fd, uint32_t generation, uint8_t
 }
 
 /* What is asked for in these commands is read in the answers. */
-static void redis_written(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
-                          struct queue_seen_list *seen)
+static void resp_written(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
+                         struct queue_seen_list *seen)
 {
-    bool asks = queue_bytes_redis(self, NULL, true, p, n, seen);
+    bool asks = queue_bytes_resp(self, NULL, true, p, n, seen);
     if (asks && !d->queue)
         queue_begins(self, fd, d);
     if (!d->queue || !seen->jobs)
@@ -422,7 +422,7 @@ void queue_written(struct probe_thread *self, int fd, struct descriptor *d, cons
     for (unsigned i = 0; i < count && accepted; i++) {
         uint64_t here = buffers[i].length < accepted ? buffers[i].length : accepted;
         if (resp)
-            redis_written(self, fd, d, buffers[i].base, here, &seen);
+            resp_written(self, fd, d, buffers[i].base, here, &seen);
         else if (d->queue)
             follow(self, d, true, buffers[i].base, here, &seen);
         accepted -= here;

@@ -1,4 +1,4 @@
-/* What the readers of brokers' protocols share (delivery.c, delivery_redis.c). */
+/* What the readers of brokers' protocols share (delivery.c, delivery_resp.c). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_DELIVERY_PARTS_H
 #define PROBE_DELIVERY_PARTS_H

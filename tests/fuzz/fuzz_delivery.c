@@ -58,7 +58,7 @@ static void follow(unsigned kind, struct queue_way *w, const uint8_t *bytes, siz
         queue_bytes_nats(NULL, w, out, copy, size, seen);
     else {
         w->queue = 1; /* a queue of jobs is asked for */
-        (void)queue_bytes_redis(NULL, w, out, copy, size, seen);
+        (void)queue_bytes_resp(NULL, w, out, copy, size, seen);
     }
     free(copy);
 }

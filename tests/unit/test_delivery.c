@@ -261,7 +261,7 @@ static struct queue_seen_list streamed(const char *p, bool out, bool *ret_asks)
     struct queue_seen_list seen = {0};
     struct queue_way way = {0};
     char *copy = strdup(p); /* a byte beyond it is noticed */
-    *ret_asks = queue_bytes_redis(thread, &way, out, copy, strlen(p), &seen);
+    *ret_asks = queue_bytes_resp(thread, &way, out, copy, strlen(p), &seen);
     free(copy);
     return seen;
 }
@@ -310,7 +310,7 @@ static struct queue_seen_list jobs(struct queue_way *way, bool *ret_asks)
     struct queue_seen_list seen = {0};
     char *copy = malloc(length); /* a byte beyond it is noticed */
     memcpy(copy, bytes, length);
-    *ret_asks = queue_bytes_redis(thread, way, way == NULL, copy, length, &seen);
+    *ret_asks = queue_bytes_resp(thread, way, way == NULL, copy, length, &seen);
     free(copy);
     length = 0;
     return seen;

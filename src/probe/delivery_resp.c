@@ -396,8 +396,8 @@ static void job_replies(const struct queue_way *w, const char *p, uint64_t n, st
 
 /* ---- both ---- */
 
-bool queue_bytes_redis(struct probe_thread *self, struct queue_way *way, bool out, const char *p, uint64_t n,
-                       struct queue_seen_list *seen)
+bool queue_bytes_resp(struct probe_thread *self, struct queue_way *way, bool out, const char *p, uint64_t n,
+                      struct queue_seen_list *seen)
 {
     bool asks = false;
     if (!out) {
