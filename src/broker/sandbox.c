@@ -33,6 +33,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/proc_code.h"
 
 /* ---- Landlock (linux/landlock.h, of which Debian's headers know the oldest form only) ---- */
 
@@ -189,6 +190,16 @@ static bool keep_capabilities(uint64_t kept)
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 
+/* Of a call whose argument of that number is, or has a bit of, this (32 bits of it); then the next rules. */
+#define WITH(name, number, test, value, result)                                                         \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD(args[number]),                          \
+        BPF_JUMP(BPF_JMP | (test) | BPF_K, (uint32_t)(value), 0, 1), BPF_STMT(BPF_RET | BPF_K, result), \
+        LOAD(nr)
+#define ALLOW_WITH(name, number, value)  WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ALLOW)
+#define REFUSE_WITH(name, number, value) WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ERRNO | EPERM)
+#define ALLOW_BITS(name, number, bits)   WITH(name, number, BPF_JSET, bits, SECCOMP_RET_ALLOW)
+#define REFUSE_BITS(name, number, bits)  WITH(name, number, BPF_JSET, bits, SECCOMP_RET_ERRNO | EPERM)
+
 /* What is not named fails with EPERM. Nothing here names a file, a process or an address; descriptors come
  * with messages. mmap and mprotect only without PROT_EXEC. */
 static const struct sock_filter FILTER[] = {
@@ -224,6 +235,7 @@ static const struct sock_filter FILTER[] = {
     ALLOW(exit_group),
     /* fstat() of glibc; a name leads nowhere in an empty root */
     ALLOW(newfstatat),
+    ALLOW_WITH(ioctl, 1, PROC_CODE_QUERY), /* of an open list of mappings */
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 2, 0),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
@@ -243,16 +255,6 @@ static bool filter_calls(const struct sock_filter *filter, size_t count)
 #define REFUSE_NUMBER(number) \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 #define REFUSE(name) REFUSE_NUMBER(SYS_##name)
-/* Of a call whose argument of that number is, or has a bit of, this (32 bits of it); then the next rules. */
-#define WITH(name, number, test, value, result)                                                         \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD(args[number]),                          \
-        BPF_JUMP(BPF_JMP | (test) | BPF_K, (uint32_t)(value), 0, 1), BPF_STMT(BPF_RET | BPF_K, result), \
-        LOAD(nr)
-#define ALLOW_WITH(name, number, value)  WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ALLOW)
-#define REFUSE_WITH(name, number, value) WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ERRNO | EPERM)
-#define ALLOW_BITS(name, number, bits)   WITH(name, number, BPF_JSET, bits, SECCOMP_RET_ALLOW)
-#define REFUSE_BITS(name, number, bits)  WITH(name, number, BPF_JSET, bits, SECCOMP_RET_ERRNO | EPERM)
-
 /* Calls that the headers of older machines do not name. */
 enum { CALL_FCHMODAT2 = 452, CALL_SETXATTRAT = 463, CALL_REMOVEXATTRAT = 466, CALL_FILE_SETATTR = 469 };
 

@@ -97,6 +97,7 @@ void process_free(struct process *p)
     map_done(&p->moving.places);
     array_done(&p->names.frames);
     array_done(&p->moving.frames);
+    array_done(&p->moves);
     free(p);
 }
 
@@ -252,6 +253,6 @@ int process_refresh(struct process *p)
     p->perfmap = NULL;
     p->perfmap_tried = false;
     process_forget_names(&p->names);
-    process_forget_names(&p->moving);
+    p->refreshed++;
     return 0;
 }

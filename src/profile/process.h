@@ -23,6 +23,14 @@ struct process_names {
     ARRAY(uint32_t) frames; /* ids, the innermost first */
 };
 
+/* A frame of a heap that moves. */
+struct process_moving {
+    uint64_t read_ns;  /* when its name was read, or found to hold */
+    uint64_t identity; /* as the runtime has it; 0: it has none */
+    uint64_t frames;   /* place in the ids, count in the low byte */
+    uint32_t refreshed;
+};
+
 /* What the processes of one sampler share. Zeros to use. */
 struct process_shared {
     bool source, lines; /* native frames carry file and line of their function; all have their own line */
@@ -62,9 +70,10 @@ struct process {
     bool mapped;         /* code was mapped since it was read */
     bool gone;           /* it ended; what is known is what the kernel announced */
     uint64_t generation; /* of what the present sample's addresses mean, where its runtime counts that */
-    struct process_names names, moving; /* the latter of heaps that move: for a while */
-    uint32_t names_of;                  /* the serial of the profile whose ids these are */
-    uint64_t moving_ns;                 /* when the first of the moving names was read */
+    struct process_names names, moving; /* the latter of heaps that move: its places are those in `moves` */
+    ARRAY(struct process_moving) moves;
+    uint32_t refreshed; /* how often it was read again */
+    uint32_t names_of;  /* the serial of the profile whose ids these are */
 };
 
 /* shared must outlive it, as must files. */
@@ -110,10 +119,11 @@ struct process_stack {
 };
 
 /* Names kept for each process: those of its native frames are kept with the files, too. */
-enum { PROCESS_NAMES_LIMIT = 4096 };
+enum { PROCESS_NAMES_LIMIT = 4096, PROCESS_MOVING_LIMIT = 1024 };
 
 /* What addresses were called may be wrong by now. */
 void process_forget_names(struct process_names *names);
+void process_forget_moving(struct process *process);
 
 /* Names the user part of a sample: native frames, with the frames of interpreters in their places. */
 void process_name(struct process *process, struct profile *profile, const struct sampler_sample *sample,

@@ -11,6 +11,12 @@ void process_forget_names(struct process_names *names)
     array_done(&names->frames);
 }
 
+void process_forget_moving(struct process *process)
+{
+    process_forget_names(&process->moving);
+    array_done(&process->moves);
+}
+
 void process_put(struct process_stack *stack, uint32_t frame)
 {
     if (stack->count < ARRAY_SIZE(stack->frames))

@@ -200,42 +200,105 @@ static const struct runtime *tagged(uint64_t tag, size_t *ret_place)
     return NULL;
 }
 
-/* A frame's name is looked up by its words; those of moving heaps only for a while. */
-static void name_frame(struct process *p, struct profile *profile, const uint64_t *words, size_t count,
-                       bool call, bool lines, struct process_stack *out)
+static uint64_t frame_key(const struct process *p, const uint64_t *words, size_t count, bool call, bool lines,
+                          const struct runtime *runtime)
 {
-    uint64_t tag = words[0] >> SAMPLER_TAG_SHIFT, pc = SAMPLER_PC(words[0]);
     uint64_t identity[8] = {words[0], (uint64_t)call << 1 | lines, [7] = p->generation};
     if (count > 1)
         memcpy(identity + 2, words + 1, (count - 1) * sizeof(*words));
-    size_t place;
-    const struct runtime *runtime = tagged(tag, &place);
     if (runtime && runtime->has_position && !lines)
         identity[1 + runtime->words] = 0;
+    return map_hash(identity, sizeof(identity));
+}
+
+static void put_known(const struct process_names *names, uint64_t known, struct process_stack *out)
+{
+    for (uint64_t i = 0; i < (known & 0xff); i++)
+        process_put(out, names->frames.at[(known >> 8) + i]);
+}
+
+/* Keeps the frames that were put last; false: not all of them. */
+static bool keep_frames(struct process_names *names, const struct process_stack *out, size_t before,
+                        uint64_t *ret_known)
+{
+    *ret_known = (uint64_t)names->frames.count << 8 | MIN(out->count - before, 255u);
+    for (size_t i = before; i < out->count; i++)
+        if (array_add(&names->frames, out->frames[i]) < 0)
+            return false;
+    return true;
+}
+
+static void name_untagged(struct process *p, struct profile *profile, const uint64_t *words, bool call,
+                          bool lines, struct process_stack *out)
+{
     bool added;
-    struct process_names *names = tag ? &p->moving : &p->names;
-    uint64_t *known = map_put(&names->places, map_hash(identity, sizeof(identity)), &added);
+    uint64_t key = frame_key(p, words, 1, call, lines, NULL), *known = map_put(&p->names.places, key, &added);
     if (known && !added) {
-        for (uint64_t i = 0; i < (*known & 0xff); i++)
-            process_put(out, names->frames.at[(*known >> 8) + i]);
+        put_known(&p->names, *known, out);
         return;
     }
     size_t before = out->count;
     out->passing = false;
-    if (runtime && p->runtimes[place].state)
-        runtime->name(p->runtimes[place].state, p, profile, pc, call, words + 1, lines, out);
-    else
-        name_native(p, profile, pc, call, lines, out);
-    if (!known)
-        return;
-    if (out->passing) {
-        map_remove(&names->places, map_hash(identity, sizeof(identity)));
+    name_native(p, profile, SAMPLER_PC(words[0]), call, lines, out);
+    if (known && out->passing)
+        map_remove(&p->names.places, key);
+    else if (known && !keep_frames(&p->names, out, before, known))
+        *known = 0;
+}
+
+/* A name in a heap that moves is believed for a while; after that, if its function is still the same. */
+static bool still_holds(const struct process *p, const struct runtime *runtime, void *state,
+                        const uint64_t *words, uint64_t now_ns, struct process_moving *move)
+{
+    bool fresh = move->refreshed == p->refreshed && now_ns - move->read_ns <= MOVING_NS;
+    if (!fresh && (!move->identity || runtime->identity(state, words + 1) != move->identity))
+        return false;
+    if (!fresh)
+        move->read_ns = now_ns;
+    move->refreshed = p->refreshed;
+    return true;
+}
+
+static void name_tagged(struct process *p, struct profile *profile, const struct runtime *runtime,
+                        void *state, const uint64_t *words, size_t count, bool call, bool lines,
+                        uint64_t now_ns, struct process_stack *out)
+{
+    bool added;
+    uint64_t key = frame_key(p, words, count, call, lines, runtime),
+             *at = map_put(&p->moving.places, key, &added);
+    if (at && !added && still_holds(p, runtime, state, words, now_ns, &p->moves.at[*at])) {
+        put_known(&p->moving, p->moves.at[*at].frames, out);
         return;
     }
-    *known = (uint64_t)names->frames.count << 8 | MIN(out->count - before, 255u);
-    for (size_t i = before; i < out->count; i++)
-        if (array_add(&names->frames, out->frames[i]) < 0)
-            *known = 0;
+    size_t before = out->count;
+    struct process_moving move = {.read_ns = now_ns, .refreshed = p->refreshed};
+    out->passing = false;
+    if (at && runtime->identity)
+        move.identity = runtime->identity(state, words + 1);
+    runtime->name(state, p, profile, SAMPLER_PC(words[0]), call, words + 1, lines, out);
+    if (!at)
+        return;
+    bool kept = !out->passing && keep_frames(&p->moving, out, before, &move.frames);
+    if (kept && added) {
+        *at = p->moves.count;
+        kept = array_add(&p->moves, move) == 0;
+    } else if (kept) {
+        p->moves.at[*at] = move;
+    }
+    if (!kept)
+        map_remove(&p->moving.places, key);
+}
+
+static void name_frame(struct process *p, struct profile *profile, const uint64_t *words, size_t count,
+                       bool call, bool lines, uint64_t now_ns, struct process_stack *out)
+{
+    size_t place;
+    const struct runtime *runtime = tagged(words[0] >> SAMPLER_TAG_SHIFT, &place);
+    void *state = runtime ? p->runtimes[place].state : NULL;
+    if (state)
+        name_tagged(p, profile, runtime, state, words, count, call, lines, now_ns, out);
+    else
+        name_untagged(p, profile, words, call, lines, out);
 }
 
 /* The interpreter whose function it is; NULL: none's. */
@@ -269,10 +332,8 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
     if (other || p->names.places.count > PROCESS_NAMES_LIMIT ||
         p->names.frames.count > 4 * PROCESS_NAMES_LIMIT)
         process_forget_names(&p->names);
-    if (other || p->moving.places.count > PROCESS_NAMES_LIMIT || now_ns - p->moving_ns > MOVING_NS) {
-        process_forget_names(&p->moving);
-        p->moving_ns = now_ns;
-    }
+    if (other || p->moves.count > PROCESS_MOVING_LIMIT || p->moving.frames.count > 4 * PROCESS_MOVING_LIMIT)
+        process_forget_moving(p);
     p->names_of = profile->serial;
     begin_runtimes(p, sample, python, now_ns);
     ret_stack->runtime = FRAME_NATIVE;
@@ -289,7 +350,7 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
             ret_stack->runtime = interpreter->language;
             interpreter->put_interpreted(p->runtimes[place].state, p, profile, ret_stack);
         } else {
-            name_frame(p, profile, user + i, count, call, lines, ret_stack);
+            name_frame(p, profile, user + i, count, call, lines, now_ns, ret_stack);
             if (stop_at_unknown(p, profile, ret_stack))
                 break;
         }

@@ -80,6 +80,9 @@ struct runtime {
      * not be cached. Required with a tag. */
     bool (*name)(void *state, struct process *process, struct profile *profile, uint64_t pc, bool call,
                  const uint64_t *words, bool lines, struct process_stack *out);
+    /* What the function of a frame with a tag is told by, where its name holds as long as that is the same;
+     * 0: it cannot be told, and a name is read again after a while. */
+    uint64_t (*identity)(void *state, const uint64_t *words);
     /* Interpreters: is pc in the interpreter's own function? The second one puts the interpreted frames of
      * one run of it in its place; false: none are left. */
     bool (*is_interpreter)(const void *state, uint64_t pc);

@@ -36,6 +36,7 @@ struct opened {
     uint64_t tried_ns;
 };
 static memory_open_fn *open_memory;
+static pid_t self; /* who set it */
 static struct opened opened[256];
 
 enum { AGAIN_MS = 100 }; /* who has ended is not asked for with each read */
@@ -43,6 +44,7 @@ enum { AGAIN_MS = 100 }; /* who has ended is not asked for with each read */
 void memory_open_from_now_on(memory_open_fn *open)
 {
     open_memory = open;
+    self = getpid();
 }
 
 void memory_forget(pid_t pid)
@@ -84,7 +86,7 @@ static ssize_t read_opened(pid_t pid, uint64_t address, void *buffer, size_t siz
 /* false: nobody has given a descriptor, the kernel is asked by the number. */
 static bool read_source(pid_t pid, uint64_t address, void *buffer, size_t size, ssize_t *ret_read)
 {
-    if (open_memory && pid != getpid()) {
+    if (open_memory && pid != self) {
         *ret_read = size ? read_opened(pid, address, buffer, size) : 0;
         return true;
     }

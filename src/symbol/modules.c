@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "base/proc_code.h"
 #include "base/process_file.h"
 #include "symbol/memory.h"
 
@@ -164,6 +166,30 @@ static int read_maps(struct proc *proc, bool opens, struct modules *ret_modules,
                  : modules_parse(proc, text, length, opens, ret_modules, problem);
 }
 
+/* The executable ones; where they cannot be asked for, all. */
+static int list_code(struct proc *proc, struct modules *ret_modules, struct problem *problem)
+{
+    char name[PROC_CODE_NAME];
+    _cleanup_(file_closep) int maps = proc_file_open(proc, "maps", O_RDONLY);
+    if (maps < 0)
+        return modules_refused(proc->pid, maps, problem);
+    struct modules modules = {.pid = proc->pid, .proc = proc_ref(proc)};
+    struct map known = {0};
+    struct proc_mapping line = {0};
+    int r;
+    while ((r = proc_code_at(maps, line.end, name, &line)) > 0)
+        if (add_mapping(&modules, &known, &line) < 0) {
+            r = -ENOMEM;
+            break;
+        }
+    map_done(&known);
+    if (r == 0)
+        *ret_modules = modules;
+    else
+        modules_done(&modules);
+    return r == 0 || r == -ENOMEM ? r : read_maps(proc, false, ret_modules, problem);
+}
+
 int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem)
 {
     return read_maps(proc, true, ret_modules, problem);
@@ -179,7 +205,7 @@ static int read_pid(pid_t pid, bool opens, struct modules *ret_modules, struct p
         r = proc_read_stat(proc, 0, &stat);
     if (r < 0)
         return problem_set(problem, r, "process %d: cannot read its mappings: %s", pid, strerror(-r));
-    r = read_maps(proc, opens, ret_modules, problem);
+    r = opens ? read_maps(proc, true, ret_modules, problem) : list_code(proc, ret_modules, problem);
     if (r < 0)
         return r;
     ret_modules->started_ticks = stat.started_ticks;

@@ -66,7 +66,9 @@ int modules_refused(pid_t pid, int error, struct problem *problem);
  * process that has the number then, if it is the same one. */
 int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem);
 
-/* The same without load biases: no file is opened (modules_place()). */
+/* The same of code alone, without load biases: no file is opened (modules_place()), and mappings that are not
+ * executable may be missing, as are the vsyscall page, which belongs to no process, and modules without code.
+ */
 int modules_list_pid(pid_t pid, struct modules *ret_modules, struct problem *problem);
 void modules_done(struct modules *modules);
 

@@ -179,10 +179,39 @@ static void knows_announced_mappings(void **state)
     modules_done(&live);
 }
 
+/* However it was asked for. */
+static void lists_the_code_that_the_text_has(void **state)
+{
+    struct modules text, listed;
+    size_t code = 0;
+    assert_int_equal(modules_read_pid(getpid(), &text, NULL), 0);
+    assert_int_equal(modules_list_pid(getpid(), &listed, NULL), 0);
+    array_foreach (&text.mappings, m) {
+        const struct mapping *same = m->executable ? modules_mapping_at(&listed, m->start) : NULL;
+        if (!m->executable || m->start >> 47) /* the vsyscall page */
+            continue;
+        code++;
+        assert_non_null(same);
+        assert_true(same->start == m->start && same->end == m->end && same->offset == m->offset);
+        assert_true(same->executable && same->readable == m->readable && same->writable == m->writable);
+        assert_int_equal(same->module == UINT32_MAX, m->module == UINT32_MAX);
+        if (m->module == UINT32_MAX)
+            continue;
+        const struct module *is = &listed.list.at[same->module], *was = &text.list.at[m->module];
+        assert_string_equal(is->path, was->path);
+        assert_true(is->device == was->device && is->inode == was->inode && is->deleted == was->deleted);
+    }
+    assert_true(code > 2);
+    assert_int_equal(listed.started_ticks, text.started_ticks);
+    modules_done(&listed);
+    modules_done(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(finds_itself),
                                        cmocka_unit_test(knows_announced_mappings),
+                                       cmocka_unit_test(lists_the_code_that_the_text_has),
                                        cmocka_unit_test(finds_libc_and_vdso),
                                        cmocka_unit_test(opens_the_mapped_file_not_its_successor),
                                        cmocka_unit_test(names_a_missing_process),

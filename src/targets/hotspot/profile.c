@@ -160,7 +160,7 @@ static bool count_unloads(struct state *s, struct process *p, uint64_t now_ns)
         s->unloads_address = address;
         p->refresh_wanted = true;        /* the kernel's half is to know */
         process_forget_names(&p->names); /* it was not known for how long they hold */
-        process_forget_names(&p->moving);
+        process_forget_moving(p);
     }
     if (unloads == HOTSPOT_UNKNOWN)
         return false;
@@ -180,7 +180,7 @@ static void forget_without_counters(struct state *s, struct process *p)
         return;
     s->forgotten_ns = now_ns;
     hotspot_forget_names(s->hotspot);
-    process_forget_names(&p->moving);
+    process_forget_moving(p);
 }
 
 /* A wait's stack stays as it is until the wait ends: then its methods were there. */

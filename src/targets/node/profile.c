@@ -78,6 +78,11 @@ static bool name(void *state, struct process *p, struct profile *profile, uint64
     return true;
 }
 
+static uint64_t identity(void *state, const uint64_t *words)
+{
+    return v8_words_identity(state, words);
+}
+
 static void walk(void *state, struct profile *profile, const struct registers *registers,
                  const struct stack_copy *copy, bool lines, struct process_stack *out,
                  enum sampler_end *ret_end)
@@ -131,4 +136,5 @@ const struct runtime runtime_node = {.language = FRAME_JS,
                                      .describe = describe,
                                      .code_in = builtins_in,
                                      .name = name,
+                                     .identity = identity,
                                      .walk = walk};

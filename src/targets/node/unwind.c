@@ -661,6 +661,11 @@ void v8_name_words(struct v8 *v8, uint64_t pc, bool call, const uint64_t words[4
     free(one);
 }
 
+uint64_t v8_words_identity(struct v8 *v8, const uint64_t words[4])
+{
+    return v8_is_object(words[0]) ? v8_function_identity(&v8->heap, words[1]) : 1; /* V8's own code */
+}
+
 bool v8_builtins_in(struct v8 *v8, const struct mapping *mapping, uint64_t *ret_start, uint64_t *ret_end)
 {
     const struct modules *modules = native_modules(v8->native);

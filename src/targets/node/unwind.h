@@ -97,6 +97,9 @@ void v8_name_frames(struct v8 *v8, struct v8_stack *stack);
  * inlined into it, to the stack. */
 void v8_name_words(struct v8 *v8, uint64_t pc, bool call, const uint64_t words[4], struct v8_stack *stack);
 
+/* Of the function that such a frame is of, as long as it is the same one; 0: it cannot be told. */
+uint64_t v8_words_identity(struct v8 *v8, const uint64_t words[4]);
+
 /* The range of the builtins in the mapping, when it holds them. */
 bool v8_builtins_in(struct v8 *v8, const struct mapping *mapping, uint64_t *ret_start, uint64_t *ret_end);
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "symbol/memory.h"
 
+enum { SMALL = 4096 }; /* what is larger would take the place of pages that are read again */
 enum { REPRESENTATION = 7, SEQ = 0, CONS = 1, EXTERNAL = 2, SLICED = 3, THIN = 5, ONE_BYTE = 8 };
 
 static int read(const struct v8_heap *heap, uint64_t address, void *buffer, size_t size)
@@ -42,6 +43,19 @@ bool v8_is_string(const struct v8_heap *heap, uint64_t word)
     return v8_type(heap, word) < heap->layout->type_first_nonstring;
 }
 
+/* What may lie on several pages is read page by page, as they are kept; how much of it could be read. */
+static size_t read_pages(const struct v8_heap *heap, uint64_t address, void *buffer, size_t size)
+{
+    enum { PAGE = 4096 };
+    size_t done = 0, part;
+    for (; done < size; done += part) {
+        part = MIN(PAGE - (size_t)((address + done) % PAGE), size - done);
+        if (read(heap, address + done, (char *)buffer + done, part) < 0)
+            break;
+    }
+    return done;
+}
+
 static int copy_units(const struct v8_heap *heap, uint64_t at, bool wide, uint32_t length,
                       struct v8_text *ret_text)
 {
@@ -49,7 +63,8 @@ static int copy_units(const struct v8_heap *heap, uint64_t at, bool wide, uint32
     void *units = malloc(size ? size : 1);
     if (!units)
         return -ENOMEM;
-    if (size && memory_read_some(heap->pid, at, units, size) != (ssize_t)size) {
+    if (size > SMALL ? memory_read_some(heap->pid, at, units, size) != (ssize_t)size
+                     : read_pages(heap, at, units, size) != size) {
         free(units);
         return -EFAULT;
     }
@@ -233,8 +248,8 @@ static void read_scope(const struct v8_heap *heap, uint64_t info, struct scope *
     enum { WORDS = 320 };
     uint64_t w[WORDS];
     *ret = (struct scope){0, -1, -1};
-    ssize_t n = memory_read_some(heap->pid, info - 1 + 8, w, sizeof(w));
-    size_t words = n < 0 ? 0 : (size_t)n / 8, first = (size_t)heap->layout->scope_first;
+    size_t words = read_pages(heap, info - 1 + 8, w, sizeof(w)) / 8,
+           first = (size_t)heap->layout->scope_first;
     if (words < first + 1 || (!v8_is_smi(w[0]) && w[0] >> 32) || !v8_is_smi(w[2]))
         return;
     uint32_t flags = w[0] >> 32 ? (uint32_t)v8_smi(w[0]) : (uint32_t)w[0]; /* not tagged since V8 13 */
@@ -336,4 +351,14 @@ int v8_function(const struct v8_heap *heap, uint64_t function, struct v8_functio
     if (!v8_word(heap, function, heap->layout->function_shared, &shared))
         return -EFAULT;
     return v8_function_of_shared(heap, shared, ret_function);
+}
+
+uint64_t v8_function_identity(const struct v8_heap *heap, uint64_t function)
+{
+    const struct v8_layout *l = heap->layout;
+    uint64_t is[4] = {function};
+    if (!v8_word(heap, function, l->function_shared, &is[1]) || v8_type(heap, is[1]) != l->type_shared ||
+        !v8_word(heap, is[1], l->shared_name, &is[2]) || !v8_word(heap, is[1], l->shared_script, &is[3]))
+        return 0;
+    return map_hash(is, sizeof(is)) | 1;
 }

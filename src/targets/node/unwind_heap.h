@@ -80,6 +80,9 @@ bool v8_is_function(const struct v8_heap *heap, uint64_t word);
 /* The name of a variable that lives in a context: slot of the context depth levels out. 0 or a string. */
 uint64_t v8_context_variable(const struct v8_heap *heap, uint64_t context, uint32_t depth, uint32_t slot);
 
+/* Where the parts of a function lie: as long as that is the same, so is the function. 0: it is none. */
+uint64_t v8_function_identity(const struct v8_heap *heap, uint64_t function);
+
 int v8_function(const struct v8_heap *heap, uint64_t function, struct v8_function *ret_function);
 int v8_function_of_shared(const struct v8_heap *heap, uint64_t shared, struct v8_function *ret_function);
 

@@ -191,60 +191,6 @@ void v8_locate_position(const struct v8_heap *heap, struct v8_sources *sources, 
 
 /* ---- generated code ---- */
 
-static void describe_code(const struct v8_heap *heap, uint64_t code, uint64_t start, struct v8_code *ret_code)
-{
-    const struct v8_layout *l = heap->layout;
-    uint64_t word, osr;
-    struct v8_code c = {.code = code, .start = start, .loop_offset = -1};
-    if (v8_word(heap, code, l->code_flags, &word))
-        c.baseline = ((int32_t)word & l->code_kind_mask) == l->code_kind_baseline;
-    /* Deoptimization data: the offset of the loop follows the literals. */
-    if (!c.baseline && v8_word(heap, code, l->code_deoptimization, &word) &&
-        v8_word(heap, word, l->fixed_array_data + 8 * (l->deopt_literals + 1), &osr) && v8_is_smi(osr))
-        c.loop_offset = v8_smi(osr);
-    *ret_code = c;
-}
-
-/* Instructions follow a header that begins with a map: Code's before V8 11, InstructionStream's since.
- * Backwards from pc the first word that is such a map is it: in instructions such words do not occur. */
-int v8_code_at(const struct v8_heap *heap, uint64_t pc, struct v8_code *ret_code)
-{
-    enum { CHUNK = 4096, LIMIT = 4 << 20 };
-    const struct v8_layout *l = heap->layout;
-    uint16_t wanted = l->stream_start >= 0 ? l->type_stream : l->type_code;
-    int32_t into = l->stream_start >= 0 ? l->stream_start : l->code_start;
-    uint64_t words[CHUNK / 8], at = pc & ~7ull, known = 0;
-    if (into < 0)
-        return -ENOTSUP;
-    for (uint64_t end = at + 8; pc - end < LIMIT || end > pc; end -= CHUNK) {
-        uint64_t begin = end - CHUNK;
-        ssize_t n = memory_read_some(heap->pid, begin, words, CHUNK);
-        if (n < CHUNK) { /* the chunk begins before the region: its page-aligned tail may do */
-            begin = (begin + 4096) & ~4095ull;
-            if (begin >= end ||
-                memory_read_some(heap->pid, begin, words, end - begin) != (ssize_t)(end - begin))
-                return -ENOENT;
-        }
-        for (uint64_t i = (end - begin) / 8; i-- > 0;) {
-            uint64_t object = begin + 8 * i + 1, stream_code;
-            if (!v8_is_object(words[i]) || begin + 8 * i + (uint64_t)into > pc)
-                continue;
-            if (words[i] != known && v8_type_of_map(heap, words[i]) != wanted)
-                continue;
-            known = words[i];
-            if (l->stream_start < 0)
-                stream_code = object;
-            else if (!v8_word(heap, object, 8, &stream_code) || v8_type(heap, stream_code) != l->type_code)
-                continue;
-            describe_code(heap, stream_code, object - 1 + (uint64_t)into, ret_code);
-            return 0;
-        }
-        if (n < CHUNK)
-            return -ENOENT;
-    }
-    return -ENOENT;
-}
-
 static bool read_positions(const struct v8_heap *heap, const struct v8_code *code, uint8_t **ret_bytes,
                            uint32_t *ret_length)
 {
