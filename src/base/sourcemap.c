@@ -272,7 +272,7 @@ bool source_map_find(const struct source_map *map, uint32_t line, uint32_t colum
     if ((!found || found->line != wanted.line) && low < map->segments.count &&
         map->segments.at[low].line == wanted.line)
         found = &map->segments.at[low];
-    if (!found || found->line != wanted.line || found->source < 0)
+    if (!found || found->line != wanted.line || found->source < 0 || !map->sources.at[found->source])
         return false;
     *ret_place = (struct source_place){.file = map->sources.at[found->source],
                                        .name = found->name >= 0 ? map->names.at[found->name] : NULL,
@@ -392,6 +392,30 @@ static const char *path_of(const char *script)
     return strncmp(script, "file://", 7) == 0 ? script + 7 : script;
 }
 
+/* Of a package's script: the length of the path of its folder, with the slash; 0: it is of none. */
+static size_t package_length(const char *path)
+{
+    static const char FOLDER[] = "/node_modules/";
+    const char *package = NULL;
+    for (const char *next = path; (next = strstr(next, FOLDER));)
+        package = next += sizeof(FOLDER) - 1;
+    const char *end = package ? strchr(package, '/') : NULL;
+    if (end && *package == '@')
+        end = strchr(end + 1, '/');
+    return end ? (size_t)(end + 1 - path) : 0;
+}
+
+/* What a package's map places outside of the package was there where it was built, and is not here. */
+static void forget_outside(struct source_map *map, const char *path)
+{
+    size_t length = package_length(path);
+    array_foreach (&map->sources, source)
+        if (length && strncmp(*source, path, length) != 0) {
+            free(*source);
+            *source = NULL;
+        }
+}
+
 int source_map_of_text(const char *text, size_t length, const char *script, struct source_map **ret_map)
 {
     size_t url_length = 0;
@@ -400,7 +424,10 @@ int source_map_of_text(const char *text, size_t length, const char *script, stru
     if (!url || !slash || path[0] != '/')
         return -ENOENT;
     _cleanup_(freep) char *folder = strndup(path, (size_t)(slash - path));
-    return folder ? read_url(url, url_length, folder, ret_map) : -ENOMEM;
+    int r = folder ? read_url(url, url_length, folder, ret_map) : -ENOMEM;
+    if (r >= 0)
+        forget_outside(*ret_map, path);
+    return r;
 }
 
 int source_map_of_script(const char *script, struct source_map **ret_map)

@@ -178,6 +178,42 @@ static void scripts_that_lie(void **state)
     assert_int_equal(of_script("//# sourceMappingURL=a.js"), -EINVAL);
 }
 
+/* Packages are published with maps that name what lay beside them where they were built. */
+static void sources_outside_of_their_package(void **state)
+{
+    static const struct {
+        const char *script, *base64; /* of {"sources":[...],"mappings":"AAAA"} */
+        const char *file;            /* NULL: none */
+    } CASES[] = {
+        {"/srv/node_modules/thing/lib/a.js",
+         "eyJzb3VyY2VzIjogWyIuLi8uLi9zcmMvYS50cyJdLCAibWFwcGluZ3MiOiAiQUFBQSJ9", NULL},
+        {"/srv/node_modules/thing/lib/a.js",
+         "eyJzb3VyY2VzIjogWyIuLi9zcmMvYS50cyJdLCAibWFwcGluZ3MiOiAiQUFBQSJ9",
+         "/srv/node_modules/thing/src/a.ts"},
+        {"/srv/node_modules/@me/thing/lib/a.js",
+         "eyJzb3VyY2VzIjogWyIuLi8uLi9zcmMvYS50cyJdLCAibWFwcGluZ3MiOiAiQUFBQSJ9", NULL},
+        {"/srv/node_modules/@me/thing/lib/a.js",
+         "eyJzb3VyY2VzIjogWyIuLi9zcmMvYS50cyJdLCAibWFwcGluZ3MiOiAiQUFBQSJ9",
+         "/srv/node_modules/@me/thing/src/a.ts"},
+        {"/srv/node_modules/a/node_modules/thing/lib/a.js",
+         "eyJzb3VyY2VzIjogWyIuLi8uLi9zcmMvYS50cyJdLCAibWFwcGluZ3MiOiAiQUFBQSJ9", NULL},
+        {"/srv/shop/dist/lib/a.js", "eyJzb3VyY2VzIjogWyIuLi8uLi9zcmMvYS50cyJdLCAibWFwcGluZ3MiOiAiQUFBQSJ9",
+         "/srv/shop/src/a.ts"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        char text[300];
+        struct source_map *map = NULL;
+        struct source_place place;
+        snprintf(text, sizeof(text), "x\n//# sourceMappingURL=data:application/json;base64,%s",
+                 CASES[i].base64);
+        assert_int_equal(source_map_of_text(text, strlen(text), CASES[i].script, &map), 0);
+        assert_int_equal(source_map_find(map, 1, 1, &place), CASES[i].file != NULL);
+        if (CASES[i].file)
+            assert_string_equal(place.file, CASES[i].file);
+        source_map_free(map);
+    }
+}
+
 static int remove_folder(void **state)
 {
     static const char *const NAMES[] = {"a.js", "a.js.map", "outside.map", "pipe"};
@@ -192,9 +228,13 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places),     cmocka_unit_test(roots_and_bundlers),
-        cmocka_unit_test(index_maps), cmocka_unit_test(no_maps),
-        cmocka_unit_test(scripts),    cmocka_unit_test(scripts_that_lie),
+        cmocka_unit_test(places),
+        cmocka_unit_test(roots_and_bundlers),
+        cmocka_unit_test(index_maps),
+        cmocka_unit_test(no_maps),
+        cmocka_unit_test(scripts),
+        cmocka_unit_test(scripts_that_lie),
+        cmocka_unit_test(sources_outside_of_their_package),
     };
     return cmocka_run_group_tests(tests, NULL, remove_folder);
 }
