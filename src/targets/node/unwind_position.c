@@ -261,7 +261,7 @@ static int32_t inlining_of(int64_t position)
 
 static bool last_position(const uint8_t *table, uint32_t length, int64_t offset, int64_t *ret_position)
 {
-    int64_t at_code = 0, position = 0, d;
+    int64_t at_code = -1, position = 0, d;
     bool found = false;
     for (const uint8_t *at = table; take_vlq(&at, table + length, &d);) {
         at_code += d >= 0 ? d : -(d + 1);
