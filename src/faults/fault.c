@@ -346,20 +346,44 @@ static bool is_synchronous_call(const struct look *look)
            (look->cause == SONDE_stall_cause_builtin && look->detail && strstr(look->detail, "sync"));
 }
 
-/* Of a stretch that mostly consists of synchronous calls: where samples saw one. On a busy machine samples
- * see where the thread lost its CPU, which says nothing of the calls. */
-static void place_synchronous(struct analysis *a, const struct stretch *s, struct look *place)
+static const char *encoding_name(struct analysis *a, uint8_t what)
+{
+    const char *name = event_label(SONDE_MEANING_encoding, what);
+    return intern_string(a, name ? name : "encoding");
+}
+
+/* Where samples saw such calls, which a stretch mostly consists of. On a busy machine most samples see where
+ * the thread lost its CPU, which says nothing of the calls. */
+static size_t looks_at_calls(struct analysis *a, const struct stretch *s, bool (*is)(const struct look *),
+                             struct look *place)
 {
     struct stretch calls = {.start_ns = s->start_ns, .end_ns = s->end_ns};
     uint64_t looks;
     array_foreach (&s->looks, look)
-        if (is_synchronous_call(look))
+        if (is(look))
             LIST_ADD(a, &calls.looks, *look);
-    if (s->looks.count && !is_synchronous_call(place) && !majority(a, &calls, place, &looks))
+    size_t count = calls.looks.count;
+    if (!majority(a, &calls, place, &looks))
         *place = (struct look){0};
     array_done(&calls.looks);
+    return count;
+}
+
+static void place_synchronous(struct analysis *a, const struct stretch *s, struct look *place)
+{
+    if (s->looks.count && !is_synchronous_call(place))
+        (void)looks_at_calls(a, s, is_synchronous_call, place);
     place->cause = SONDE_stall_cause_waiting;
     place->detail = NULL;
+}
+
+static void place_encoding(struct analysis *a, const struct stretch *s, struct look *place)
+{
+    struct look seen = {0};
+    if (!place->variants && !look_encodes(place) && looks_at_calls(a, s, look_encodes, &seen))
+        *place = seen;
+    place->cause = SONDE_stall_cause_builtin;
+    place->detail = encoding_name(a, s->encode_what);
 }
 
 /* Calls that people make, which a function may make several of, are distinguished where a stretch consists of
@@ -373,12 +397,6 @@ static const char *called_apart(const struct look *place, bool encodes)
     if (place->called)
         return place->called;
     return place->cause == SONDE_stall_cause_waiting ? or_empty(place->detail) : "";
-}
-
-static const char *encoding_name(struct analysis *a, uint8_t what)
-{
-    const char *name = event_label(SONDE_MEANING_encoding, what);
-    return intern_string(a, name ? name : "encoding");
 }
 
 static bool is_worker(const struct analysis *a, const struct thread *thread)
@@ -402,7 +420,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     else if (is_most(s, s->gc_ns, net_ns, exact, place.cause == SONDE_stall_cause_gc))
         place.cause = SONDE_stall_cause_gc;
     else if ((encodes = !regexp && is_most(s, s->encode_ns, net_ns, exact, !javascript)))
-        place.cause = SONDE_stall_cause_builtin, place.detail = encoding_name(a, s->encode_what);
+        place_encoding(a, s, &place), looks = place.count ? looks : 0;
     else
         s->sync_ns = 0;
     /* Where collections are measured and were short, samples that saw one saw the function that allocates. */

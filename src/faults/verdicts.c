@@ -190,9 +190,14 @@ static bool same_work(const struct fault *a, const struct fault *b)
     return same && (a->route || (a->callback && a->callback == b->callback));
 }
 
+static bool same_place(const struct fault *a, const struct fault *b)
+{
+    return a->place.function == b->place.function && a->place.script == b->place.script;
+}
+
 /* A stall of which no function was seen (no sample was taken of it, or only of native code or a collection)
  * is taken as one more of what is known to stall the same endpoint (the same kind of callback, where the
- * endpoint is not known), when that is one thing only, and more often. */
+ * endpoint is not known), when that is one function only, and more often. */
 static void join_unseen(struct analysis *a)
 {
     array_foreach (&a->fault_list, place) {
@@ -205,8 +210,8 @@ static void join_unseen(struct analysis *a)
             if (*other != unseen && !(*other)->absorbed && !(*other)->warming && (*other)->looks &&
                 ((*other)->place.function || (*other)->place.script) && same_work(*other, unseen) &&
                 ((*other)->kind == FINDING_event_loop_blocked || (*other)->kind == FINDING_blocking_regexp)) {
-                several |= known != NULL;
-                known = *other;
+                several |= known && !same_place(known, *other);
+                known = known && known->count >= (*other)->count ? known : *other;
             }
         if (!known || several ||
             (unseen->place.cause == SONDE_stall_cause_gc && unseen->count >= known->count))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-enum { API = 10, REGEXP = 1, JAVASCRIPT = 2, GC = 4 };
+enum { API = 10, REGEXP = 1, JAVASCRIPT = 2, BUILTIN = SONDE_stall_cause_builtin, GC = 4 };
 
 /* A turn on /slow that was looked into: count looks saw that place. */
 static void look(struct feed *feed, uint64_t start_ns, uint64_t at, uint8_t cause, const char *function,
@@ -395,6 +395,59 @@ static void an_unseen_stall_joins_the_known_one(void **state)
     feed_done(&feed);
 }
 
+static void encodes(struct feed *feed, uint64_t end_ns, uint64_t took_ns)
+{
+    FEED(feed, v8_encode, API, API, end_ns, took_ns, .bytes = 1000000, .what = SONDE_encoding_JSON_stringify);
+}
+
+/* Nor into the last of /slow: the one function that stalls it computes, or encodes. */
+static void an_unseen_stall_joins_the_function(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 0; i < 5; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        turn_begins(&feed, "/slow", at);
+        for (uint64_t k = 0; i != 4 && k < 4; k++)
+            look(&feed, at, at + MS(20 + 10 * k), i < 2 ? JAVASCRIPT : BUILTIN, "answer", 7,
+                 i < 2 ? "" : "JSON.stringify", "");
+        if (i == 2 || i == 3)
+            encodes(&feed, at + MS(99), MS(98));
+        turn_ends(&feed, at, at + MS(100));
+    }
+    feed_finish(&feed);
+    uint64_t stalls = 0;
+    array_foreach (&feed.report.findings, place)
+        if (finding_get_evidence(*place, "stalls_count")) {
+            assert_non_null((*place)->where.function);
+            assert_string_equal((*place)->where.function, "answer");
+            stalls += finding_get_evidence(*place, "stalls_count")->count;
+        }
+    assert_int_equal(stalls, 5);
+    feed_done(&feed);
+}
+
+/* What was encoded for most of the time is not said of a function that samples saw at something else. */
+static void encoding_is_where_it_was_seen(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    uint64_t at = MS(1000);
+    turn_begins(&feed, "/slow", at);
+    for (uint64_t k = 0; k < 6; k++)
+        look(&feed, at, at + MS(5 + 5 * k), JAVASCRIPT, "make", 3, "", "");
+    for (uint64_t k = 0; k < 3; k++)
+        look(&feed, at, at + MS(50 + 10 * k), BUILTIN, "answer", 7, "JSON.stringify", "");
+    encodes(&feed, at + MS(99), MS(60));
+    turn_ends(&feed, at, at + MS(100));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_non_null(f);
+    assert_string_equal(f->where.function, "answer");
+    assert_int_equal(f->where.line, 7);
+    feed_done(&feed);
+}
+
 static void ran_out(struct feed *feed, uint64_t end_ns, uint64_t took_ns)
 {
     FEED(feed, sched_switch, 1, 1, end_ns, took_ns, .runnable_ns = took_ns, .pid = API, .tid = API,
@@ -484,6 +537,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unseen_stall_joins_the_known_one),
+        cmocka_unit_test(an_unseen_stall_joins_the_function),
+        cmocka_unit_test(encoding_is_where_it_was_seen),
         cmocka_unit_test(accounts_decide_over_samples),
         cmocka_unit_test(a_workers_wait_is_not_its_work),
         cmocka_unit_test(a_collection_that_waited_is_not_the_cause),
