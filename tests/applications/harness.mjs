@@ -105,6 +105,7 @@ export async function runApplication(t, row, { node = process.execPath, attach =
         await running.until(/attached to \d+ process/);
     }
     await putLoad(Number(port), row.load, row.answers);
+    if (row.last) await ask(Number(port), row.last);
     if (attach) kill(running.pid, 'SIGINT');
     else kill(Number(pid), 'SIGTERM');
     const { stdout, stderr } = await running.ended;

@@ -4,6 +4,7 @@
 //   store     what it asks: postgres, mariadb, redis, memcached, rabbitmq, nats, upstream
 //   load      requests at once: path (or event, of socket.io), clients that ask one after the other, how often each, pause between,
 //             patience: milliseconds after which they close the connection
+//   last      a path that is asked for after the load: what came before has been read then
 //   expected  findings: kind; at: "file name", between the comments `planted name` and `end name`; called; text: of the finding;
 //             module, line: in place of `at`: of modules/, and what its line has
 //             victims: routes that suffered; amount: [evidence, name in the program's own book, its field], within 15 %
@@ -161,7 +162,7 @@ export const ROWS = [
         expected: [{ kind: 'server-errors', peer: true, victims: ['/price'], text: /answered GET \/status\/:id with 503/, evidence: { endpoint: 'GET /price', status: '502', errors_count: 10 } }] },
     { application: 'failing', store: 'upstream', trouble: 'silent', answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 3, pause: 10 }],
         expected: [{ kind: 'server-errors', peer: true, victims: ['/price'], text: /given up without an answer/, evidence: { endpoint: 'GET /price', status: '502', errors_count: 6 }, amount: ['delay_ns', 'price', 'ns'] }] },
-    { application: 'failing', store: 'upstream', trouble: 'impatient', answers: ['TOO LATE'], load: [QUICK, { path: '/price', clients: 2, count: 3, pause: 10, patience: 700 }],
+    { application: 'failing', store: 'upstream', trouble: 'impatient', answers: ['TOO LATE'], last: '/quick', load: [QUICK, { path: '/price', clients: 2, count: 3, pause: 10, patience: 700 }],
         expected: [{ kind: 'clients-gave-up', peer: true, victims: ['/price'], evidence: { endpoint: 'GET /price', requests_count: 6, worst_ns: (ns) => ns >= 0.69e9 } }], also: ['slow-peer'] },
     { application: 'failing', store: 'upstream', trouble: 'throws', answers: [500], load: [QUICK, { path: '/basket', clients: 2, count: 5, pause: 10 }],
         expected: [{ kind: 'server-errors', victims: ['/basket'], evidence: { endpoint: 'GET /basket', status: '500', errors_count: 10, first_cause: 'own code' } }] },

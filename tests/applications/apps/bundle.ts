@@ -5,17 +5,18 @@ import type { IncomingMessage } from 'node:http';
 
 type Answer = { score: number };
 declare const require: any;
-const { begin, ready, trouble } = require(process.env.TRUTH_MODULE as string);
+const { begin, during, ready, trouble } = require(process.env.TRUTH_MODULE as string);
 
 interface Words {
     readonly list: string[];
 }
 
 function scoreOf(words: Words): number { // planted score
-    const end = begin('score');
+    const end = begin('score'), more: () => boolean = during(trouble === 'score' ? 200 : 0);
     let score = 0;
-    const rounds: number = trouble === 'score' ? 12_000_000 : 10;
-    for (let i = 0; i < rounds; i++) score += words.list[i % words.list.length].charCodeAt(i % 3) ^ i;
+    const rounds: number = trouble === 'score' ? 200_000 : 10;
+    do for (let i = 0; i < rounds; i++) score += words.list[i % words.list.length].charCodeAt(i % 3) ^ i;
+    while (more());
     end();
     return score;
 } // end score

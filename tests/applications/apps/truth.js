@@ -19,6 +19,15 @@ exports.begin = (name) => {
     };
 };
 
+// Work of so many milliseconds of CPU time, however fast the machine is: do something small, while (more()).
+exports.during = (ms) => {
+    const cpu = process.cpuUsage();
+    return () => {
+        const used = process.cpuUsage(cpu);
+        return used.user + used.system < ms * 1000;
+    };
+};
+
 exports.trouble = process.env.TROUBLE || 'healthy';
 
 // What is known so far; with that of another process of the same program taken in.
