@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "event/short_read.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
@@ -35,9 +36,10 @@ static const uint64_t CLOCK_SLACK_TICKS = 1 << 24;
 struct ring {
     struct ring_memory *memory;
     struct sonde_thread *shared;
-    uint64_t tail;     /* ours; what stands in the shared memory is for the probe */
-    uint64_t moved_at; /* the position from which on it is in its large ring */
-    uint32_t large;    /* the number of that + 1; 0: it has its small one */
+    uint64_t tail;             /* ours; what stands in the shared memory is for the probe */
+    uint64_t moved_at;         /* the position from which on it is in its large ring */
+    uint32_t large;            /* the number of that + 1; 0: it has its small one */
+    struct short_event newest; /* what was read last */
 };
 
 struct ring_memory {
@@ -420,6 +422,8 @@ static uint32_t strings_of(const struct event_description *d, const uint8_t *pay
 static uint64_t record_size(uint64_t meta)
 {
     uint64_t id = meta & 0xff, size = (meta >> 8 & 0xff) * 8;
+    if (id >= SONDE_SHORT_FIRST)
+        return size == short_words((unsigned)id) * 8 ? size : 0;
     if (id >= SONDE_EVENT_COUNT || !event_catalogue[id].probe ||
         size < sizeof(struct sonde_record) + event_catalogue[id].record_size)
         return 0;
@@ -439,6 +443,38 @@ static void skip_to_start(struct ring_drain *drain, uint64_t room)
 {
     drain->tail = MIN(drain->tail + room, drain->stop);
     drain->at = drain->end = NULL;
+}
+
+/* The record that begins at a place of the copy; false: it has strings that are longer than it. */
+static bool record_at(const struct sonde_record *header, const uint8_t *payload, uint64_t size,
+                      struct ring_record *ret_record)
+{
+    const uint8_t id = header->meta & 0xff;
+    const struct event_description *d = &event_catalogue[id];
+    if (has_strings[id] && sizeof(*header) + d->record_size + strings_of(d, payload) > size)
+        return false;
+    *ret_record = (struct ring_record){.id = (enum sonde_event_id)id,
+                                       .end_tsc = header->end_tsc,
+                                       .duration = header->meta >> 16,
+                                       .payload = payload,
+                                       .strings = (const char *)payload + d->record_size};
+    return true;
+}
+
+/* What the short record at this place of the copy stands for; false: nothing. */
+static bool short_record_at(const struct ring_drain *drain, uint64_t size, struct ring_record *ret_record)
+{
+    struct short_event *newest = &drain->ring->newest;
+    uint64_t words[3] = {0};
+    memcpy(words, drain->at, MIN(size, sizeof(words)));
+    if (!short_expand(newest, words))
+        return false;
+    *ret_record = (struct ring_record){.id = newest->id,
+                                       .end_tsc = newest->end_tsc,
+                                       .duration = newest->duration,
+                                       .payload = newest->fields,
+                                       .strings = newest->fields};
+    return true;
 }
 
 bool ring_drain_next(struct ring_drain *drain, struct ring_record *ret_record)
@@ -469,21 +505,21 @@ bool ring_drain_next(struct ring_drain *drain, struct ring_record *ret_record)
         }
         if (!size || size > (size_t)(drain->end - drain->at))
             return give_up(drain);
-        const uint8_t id = header.meta & 0xff, *payload = drain->at + sizeof(header);
-        const struct event_description *d = &event_catalogue[id];
-        if (has_strings[id] && sizeof(header) + d->record_size + strings_of(d, payload) > size)
+        struct ring_record record;
+        bool known = true;
+        if ((header.meta & 0xff) >= SONDE_SHORT_FIRST)
+            known = short_record_at(drain, size, &record);
+        else if (record_at(&header, drain->at + sizeof(header), size, &record))
+            short_remember(&drain->ring->newest, record.id, record.end_tsc, record.duration, record.payload);
+        else
             return give_up(drain);
         drain->at += size;
         drain->tail += size;
-        if (header.end_tsc > drain->copied_tsc + CLOCK_SLACK_TICKS) {
+        if (!known || record.end_tsc > drain->copied_tsc + CLOCK_SLACK_TICKS) {
             drain->unreadable++;
             continue;
         }
-        *ret_record = (struct ring_record){.id = (enum sonde_event_id)id,
-                                           .end_tsc = header.end_tsc,
-                                           .duration = header.meta >> 16,
-                                           .payload = payload,
-                                           .strings = (const char *)payload + d->record_size};
+        *ret_record = record;
         return true;
     }
     return false;

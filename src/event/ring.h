@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 enum {
-    SONDE_SHARED_VERSION = 8,
+    SONDE_SHARED_VERSION = 9,
     SONDE_PAGE = 4096,
     SONDE_THREADS = 128,         /* thread slots per process */
     SONDE_SMALL_BYTES = 8 << 10, /* of a thread's first ring, a power of two */
@@ -112,7 +112,8 @@ struct sonde_thread {
     struct sonde_open_span open[SONDE_OPEN_SPANS] __attribute__((aligned(64)));
 };
 
-/* A record: this header, then struct record_X, then the bytes of its strings, padded to 8. */
+/* A record: this header, then struct record_X, then the bytes of its strings, padded to 8. Or a short one
+ * (short.h). */
 struct sonde_record {
     uint64_t end_tsc;
     /* bits 0-7 catalogue number (0: filler), 8-15 size in 8-byte words with this header,

@@ -14,6 +14,7 @@
 #include "event/config.h"
 #include "event/families.h"
 #include "event/ring.h"
+#include "event/short.h"
 #include "probe/system.h"
 #include "probe/target_thread.h"
 
@@ -61,7 +62,7 @@ struct queue_seen {
 };
 enum { QUEUE_PENDING = 6 };
 
-enum { HELD_BYTES = 40 }; /* of a record that may be held back */
+enum { HELD_BYTES = 24 }; /* of a record that may be held back */
 
 /* Bytes that pass one descriptor while it is read or written, added up: those of the socket in the lower
  * half, what they were before or after encryption in the upper one. */
@@ -234,7 +235,7 @@ static __attribute__((noinline, cold, unused)) bool record_move(struct sonde_thr
 /* What a thread's busy says; a signal handler may read it anywhere. */
 enum {
     BUSY_WRITING = 1, /* a record is being written */
-    BUSY_HOLDING,     /* one is written but for its time, and held back (RECORD_LATER()) */
+    BUSY_HOLDING,     /* one is written but for its time, and held back (record_short_later()) */
 };
 
 /* A record that is held back is one, at that time. */
@@ -245,6 +246,25 @@ static inline void record_release(struct probe_thread *self, uint64_t now)
     __atomic_store_n(&t->head, self->held_end, __ATOMIC_RELEASE);
     compiler_barrier();
     t->busy = 0;
+}
+
+/* The same with a short record right behind it. False: there is no room for that, and nothing was done. */
+static inline bool record_release_short(struct probe_thread *self, uint64_t now, enum sonde_short id,
+                                        uint64_t word, uint64_t rest)
+{
+    struct sonde_thread *t = &self->shared;
+    uint64_t held_end = self->held_end, end = held_end + sizeof(struct sonde_record);
+    if (UNLIKELY(end > t->writable))
+        return false;
+    struct sonde_record *at = (struct sonde_record *)(t->lap + held_end);
+    at->end_tsc = word;
+    at->meta = short_meta(id, sizeof(*at) / 8, rest);
+    ((struct sonde_record *)((char *)at - HELD_BYTES))->end_tsc = now;
+    t->written++;
+    __atomic_store_n(&t->head, end, __ATOMIC_RELEASE);
+    compiler_barrier();
+    t->busy = 0;
+    return true;
 }
 
 /* The thread is busy: with a record that is held back, which goes first; or this is a signal handler, in the
@@ -389,23 +409,51 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
         }                                                                                                  \
     } while (0)
 
-/* An instant without a time of its own: it gets that of the thread's next record, which is known to follow at
- * once, and saves a reading of the clock. Where the event is wanted, and the thread neither stale nor busy.
- */
-#define RECORD_LATER(self, event, ...)                                                                 \
-    do {                                                                                               \
-        _Static_assert(sizeof(struct record_##event) + sizeof(struct sonde_record) == HELD_BYTES, ""); \
-        char *r_at_ = record_room(self, sizeof(struct record_##event), 0, &(self)->held_end);          \
-        if (LIKELY(r_at_)) {                                                                           \
-            ((struct sonde_record *)r_at_)->meta =                                                     \
-                record_meta(SONDE_EVENT_##event, sizeof(struct record_##event), 0);                    \
-            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                          \
-                (struct record_##event){__VA_ARGS__};                                                  \
-            (self)->shared.written++;                                                                  \
-            compiler_barrier();                                                                        \
-            (self)->shared.busy = BUSY_HOLDING;                                                        \
-        }                                                                                              \
-    } while (0)
+/* A short record (short.h), right behind the one that says the rest, of a thread that is known to be this
+ * one. False (and counted): there is no room. */
+static inline bool record_short(struct probe_thread *self, uint64_t now, enum sonde_short id, uint64_t word,
+                                uint64_t rest)
+{
+    uint64_t end;
+    struct sonde_record *record = record_room(self, 0, now, &end);
+    if (UNLIKELY(!record))
+        return false;
+    record->end_tsc = word;
+    record->meta = short_meta(id, sizeof(*record) / 8, rest);
+    record_commit(self, end);
+    return true;
+}
+
+/* The same of one that has a time of its own. */
+static inline bool record_short_timed(struct probe_thread *self, uint64_t now, enum sonde_short id,
+                                      uint64_t word, uint64_t rest)
+{
+    uint64_t end;
+    struct sonde_record *record = record_room(self, sizeof(word), now, &end);
+    if (UNLIKELY(!record))
+        return false;
+    record->end_tsc = now;
+    record->meta = short_meta(id, HELD_BYTES / 8, rest);
+    *(uint64_t *)(record + 1) = word;
+    record_commit(self, end);
+    return true;
+}
+
+/* The same of an instant whose time is that of the thread's next record, which is known to follow at once:
+ * that saves a reading of the clock. Where the event is wanted, and the thread not busy. */
+static inline void record_short_later(struct probe_thread *self, enum sonde_short id, uint64_t word,
+                                      uint64_t rest)
+{
+    _Static_assert(sizeof(struct sonde_record) + sizeof(word) == HELD_BYTES, "");
+    struct sonde_record *record = record_room(self, sizeof(word), 0, &self->held_end);
+    if (UNLIKELY(!record))
+        return;
+    record->meta = short_meta(id, HELD_BYTES / 8, rest);
+    *(uint64_t *)(record + 1) = word;
+    self->shared.written++;
+    compiler_barrier();
+    self->shared.busy = BUSY_HOLDING;
+}
 
 static inline uint64_t record_meta(uint64_t id, uint64_t payload, uint64_t duration)
 {

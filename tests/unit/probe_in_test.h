@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "event/event.h"
+#include "event/short_read.h"
 #include "probe/probe.h"
 #include "test.h"
 
@@ -35,9 +36,14 @@ struct probe_thread *probe_thread_claim(void)
     return NULL;
 }
 
-/* The next record, or NULL. Its payload in *ret_payload. */
+/* The next record, or NULL. Its payload in *ret_payload. Of a short one it is what that stands for. */
 static inline const struct sonde_record *take_record(struct probe_thread *t, const void **ret_payload)
 {
+    static struct short_event newest;
+    static struct {
+        struct sonde_record record;
+        char payload[SHORT_FIELDS];
+    } whole;
     uint64_t size = t->shared.ring_mask + 1;
     while (t->shared.tail < t->shared.head) {
         uint64_t place = t->shared.tail & t->shared.ring_mask;
@@ -48,7 +54,16 @@ static inline const struct sonde_record *take_record(struct probe_thread *t, con
         }
         t->shared.tail += (record->meta >> 8 & 0xff) * 8;
         *ret_payload = record + 1;
-        return record;
+        unsigned id = record->meta & 0xff;
+        if (id < SONDE_SHORT_FIRST) {
+            short_remember(&newest, (enum sonde_event_id)id, record->end_tsc, record->meta >> 16, record + 1);
+            return record;
+        }
+        assert_true(short_expand(&newest, (const uint64_t *)record));
+        whole.record = (struct sonde_record){newest.end_tsc, newest.id | newest.duration << 16};
+        memcpy(whole.payload, newest.fields, sizeof(whole.payload));
+        *ret_payload = whole.payload;
+        return &whole.record;
     }
     return NULL;
 }

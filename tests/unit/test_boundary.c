@@ -229,6 +229,20 @@ static void a_completion_and_its_callback_are_one(void **state)
     assert_true(done[1] > done[0]);
 }
 
+/* Node counts resources in a double: after some years their numbers are large. */
+static void large_numbers_are_recorded_as_they_are(void **state)
+{
+    static const uint64_t NUMBERS[] = {5, 1ull << 33};
+    calls_back = 0;
+    for (int i = 0; i < 4; i++) {
+        callback_begin(thread, (uintptr_t)&scope, NUMBERS[i & 1], NUMBERS[i >> 1]);
+        sonde_wrap_node_scope_close(&scope);
+        const struct record_node_callback *callback = expect_record(thread, SONDE_EVENT_node_callback);
+        assert_int_equal(callback->async_id, NUMBERS[i & 1]);
+        assert_int_equal(callback->trigger_id, NUMBERS[i >> 1]);
+    }
+}
+
 /* libuv's queue of what is completed, in one drain. */
 static void follow(char *first, char *next)
 {
@@ -316,6 +330,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_timer_does_belongs_to_the_iteration, set_up, tear_down),
         cmocka_unit_test_setup_teardown(iterations_within_a_command_stand_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_completion_and_its_callback_are_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(large_numbers_are_recorded_as_they_are, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_completion_follows_the_one_before_it_in_the_queue, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_recorded_between_completions_parts_them, set_up, tear_down),

@@ -234,7 +234,7 @@ static void a_record_that_is_held_back_has_the_time_of_the_next(void **state)
     while (take_record(thread, &payload))
         ;
     uint64_t written = thread->shared.written, lost = thread->shared.lost_signal;
-    RECORD_LATER(thread, node_async_init, .async_id = 5, .trigger_id = 4, .type = 3);
+    record_short_later(thread, SONDE_SHORT_node_async_init, short_resource_word(5, 4), 3);
     assert_null(take_record(thread, &payload));
     RECORD(thread, redis_bus_read, 0, 1234, .fd = 1); /* a signal handler's too */
     const struct record_node_async_init *init = taken_init(&record);
@@ -245,7 +245,7 @@ static void a_record_that_is_held_back_has_the_time_of_the_next(void **state)
     assert_int_equal(
         ((const struct record_redis_bus_read *)expect_record(thread, SONDE_EVENT_redis_bus_read))->fd, 1);
     /* Or that of whoever knows the time. */
-    RECORD_LATER(thread, node_async_init, .async_id = 6);
+    record_short_later(thread, SONDE_SHORT_node_async_init, short_resource_word(6, 0), 0);
     record_release(thread, 2345);
     assert_int_equal(taken_init(&record)->async_id, 6);
     assert_int_equal(record->end_tsc, 2345);
@@ -263,7 +263,7 @@ static void records_are_held_back_anywhere(void **state)
     const void *payload;
     thread = make_thread(1 << 12);
     for (uint64_t i = 1; i < 2000; i++) {
-        RECORD_LATER(thread, node_async_init, .async_id = i);
+        record_short_later(thread, SONDE_SHORT_node_async_init, short_resource_word(i, 0), 0);
         RECORD(thread, redis_bus_read, 0, i, .fd = (int)i);
         assert_int_equal(taken_init(&record)->async_id, i);
         assert_int_equal(record->end_tsc, i);

@@ -138,6 +138,25 @@ static inline uint32_t callback_find(const struct probe_thread *self, uint64_t s
     return place;
 }
 
+/* Its numbers are too large for a short record. */
+static __attribute__((noinline, cold)) bool callback_whole(struct probe_thread *self, uint64_t start,
+                                                           uint64_t end, uint64_t async_id,
+                                                           uint64_t trigger_id)
+{
+    uint64_t written = self->shared.written;
+    RECORD_WANTED(self, node_callback, start, end, .async_id = async_id, .trigger_id = trigger_id);
+    return self->shared.written != written;
+}
+
+static inline bool record_callback(struct probe_thread *self, uint64_t start, uint64_t end, uint64_t async_id,
+                                   uint64_t trigger_id)
+{
+    if (UNLIKELY(!short_callback_fits(async_id, trigger_id, end - start)))
+        return callback_whole(self, start, end, async_id, trigger_id);
+    return record_short_timed(self, end, SONDE_SHORT_node_callback, short_resource_word(async_id, trigger_id),
+                              end - start);
+}
+
 /* It has ended, on a thread that is known to be this one; callback_count is what is open outside it. */
 static inline void callback_end(struct probe_thread *self, struct probe_callback *callback)
 {
@@ -147,7 +166,9 @@ static inline void callback_end(struct probe_thread *self, struct probe_callback
     /* The loop's own look for immediates and timers, when there are none. */
     if (!async_id && end - start < PHASE_MIN_TICKS && self->shared.written == callback->written)
         return;
-    RECORD_OWN(self, node_callback, start, end, .async_id = async_id, .trigger_id = callback->trigger_id);
+    if (LIKELY(WANTED(self, node_callback) &&
+               record_callback(self, start, end, async_id, callback->trigger_id)))
+        self->callback_start = start;
     boundary_is(self, BOUNDARY_CALLBACK, end);
 }
 
@@ -161,6 +182,7 @@ HOT_HOOK(void, node_scope_close, void *scope)
         return;
     }
     struct probe_callback *callback = &self->callbacks[place - 1];
+    __asm__("" : "+r"(callback)); /* compilers would work it out anew at each use */
     struct carried *carried = carried_own();
     if (carried)
         carried_closing(carried, self, callback);

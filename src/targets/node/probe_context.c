@@ -385,8 +385,12 @@ static __attribute__((noinline)) void context_resource(struct context_cell *c, s
 static __attribute__((noinline)) void record_resource(struct probe_thread *self, uint64_t async_id,
                                                       uint64_t trigger_id, uint32_t name)
 {
-    RECORD_WANTED(self, node_async_init, 0, ticks(), .async_id = async_id, .trigger_id = trigger_id,
-                  .type = name);
+    if (LIKELY(short_resource_fits(async_id, trigger_id)))
+        record_short_timed(self, ticks(), SONDE_SHORT_node_async_init,
+                           short_resource_word(async_id, trigger_id), name);
+    else
+        RECORD_WANTED(self, node_async_init, 0, ticks(), .async_id = async_id, .trigger_id = trigger_id,
+                      .type = name);
 }
 
 void resource_made(struct probe_thread *self, const void *environment, const uint64_t *type,
@@ -410,8 +414,9 @@ void resource_made(struct probe_thread *self, const void *environment, const uin
         return;
     /* A request to the file system is submitted next. */
     bool submits = self->named_request && !(off & sonde_family_bit(SONDE_EVENT_uv_submit));
-    if (submits && LIKELY(!self->shared.busy))
-        RECORD_LATER(self, node_async_init, .async_id = async_id, .trigger_id = trigger_id, .type = name);
+    if (submits && LIKELY(!self->shared.busy && short_resource_fits(async_id, trigger_id)))
+        record_short_later(self, SONDE_SHORT_node_async_init, short_resource_word(async_id, trigger_id),
+                           name);
     else
         record_resource(self, async_id, trigger_id, name);
 }

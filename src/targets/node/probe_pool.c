@@ -29,16 +29,21 @@ static bool kind_has_file(uint8_t kind)
 }
 
 /* The request's resource, if it was made just before, gets the same time. */
-static inline void record_submit(struct probe_thread *self, const void *work, int fd, uint8_t kind)
+static inline __attribute__((always_inline)) void record_submit(struct probe_thread *self, const void *work,
+                                                                int fd, uint8_t kind)
 {
     uint32_t context = context_current(self, -1);
     if (probe_stale(self))
         return;
-    uint64_t now = ticks();
-    if (LIKELY(self->shared.busy == BUSY_HOLDING))
+    uint64_t now = ticks(), request = (uintptr_t)work;
+    if (LIKELY(self->shared.busy == BUSY_HOLDING)) {
+        if (LIKELY(short_submit_fits(fd)) &&
+            record_release_short(self, now, SONDE_SHORT_uv_submit, short_operation_word(request, kind),
+                                 short_submit_rest(context, fd)))
+            return;
         record_release(self, now);
-    RECORD_WANTED(self, uv_submit, 0, now, .request = (uintptr_t)work, .fd = fd, .context = context,
-                  .kind = kind);
+    }
+    RECORD_WANTED(self, uv_submit, 0, now, .request = request, .fd = fd, .context = context, .kind = kind);
 }
 
 /* uv__work_submit(uv_loop_t*, struct uv__work*, enum uv__work_kind, work function, done function) */
@@ -104,6 +109,19 @@ WORK_HOOK(uv_queue_work, uv_queue_work)
 WORK_HOOK(uv_getaddrinfo_work, uv_getaddrinfo_work)
 WORK_HOOK(uv_getnameinfo_work, uv_getnameinfo_work)
 
+/* It begins and ends with its callback, where that is the newest record. */
+static inline void record_done(struct probe_thread *self, const void *work, uint64_t start, int status,
+                               uint8_t kind)
+{
+    bool called_back = self->boundary_mark == boundary_mark(self, BOUNDARY_CALLBACK);
+    uint64_t end = LIKELY(called_back) ? self->boundary_tsc : ticks(), request = (uintptr_t)work;
+    if (LIKELY(called_back && self->callback_start == start && !status))
+        record_short(self, end, SONDE_SHORT_uv_done, short_operation_word(request, kind), 0);
+    else
+        RECORD_WANTED(self, uv_done, start, end, .request = request, .status = status, .kind = kind);
+    boundary_is(self, BOUNDARY_COMPLETED, end);
+}
+
 /* A request's own completion. One drain of the loop's queue runs many: each has been taken out of the queue
  * when it begins, but still points at the one that follows when it ends. */
 #define DONE_HOOK(name, address)                                                                             \
@@ -125,10 +143,7 @@ WORK_HOOK(uv_getnameinfo_work, uv_getnameinfo_work)
         sonde_orig_##name(work, status);                                                                     \
         if (!span_close(self, depth))                                                                        \
             return;                                                                                          \
-        uint64_t end = boundary(self, BOUNDARY_CALLBACK);                                                    \
-        RECORD_WANTED(self, uv_done, start, end, .request = (uintptr_t)work, .status = status,               \
-                      .kind = kind);                                                                         \
-        boundary_is(self, BOUNDARY_COMPLETED, end);                                                          \
+        record_done(self, work, start, status, kind);                                                        \
         self->completed_next = next;                                                                         \
     }
 DONE_HOOK(uv_fs_done, uv_fs_work)

@@ -51,6 +51,7 @@ struct probe_http2 {
     uint64_t named_string; /* the newest of V8's strings that was named, and its number */              \
     uint32_t named_number;                                                                              \
     uint32_t named_request;  /* that is what a request to the file system is called */                  \
+    uint64_t callback_start; /* of the newest callback that was recorded */                             \
     uint64_t completed_next; /* the operation whose completion is next in libuv's queue */              \
     uint32_t stream_bytes;   /* that streams have given to JavaScript */                                \
     struct probe_callback callbacks[PROBE_CALLBACKS];                                                   \

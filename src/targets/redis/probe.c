@@ -95,28 +95,6 @@ HOOK(int, redis_ssl_write, void *ssl, const void *buffer, int size)
     return taken;
 }
 
-static inline struct probe_bytes bytes_begin(struct probe_bytes *bytes, int fd)
-{
-    struct probe_bytes outer = {.sums = bytes->sums, .tls = bytes->tls, .asked = bytes->asked};
-    bytes->fd = fd;
-    bytes->tls = bytes->asked = 0;
-    return outer;
-}
-
-/* Bytes through the socket, -1 unknown, and what they were before or after encryption. What was within is
- * not the outer one's. */
-static inline int32_t bytes_end(struct probe_bytes *bytes, struct probe_bytes outer, bool seen,
-                                int32_t *ret_plain)
-{
-    uint64_t sums = bytes->sums - outer.sums;
-    int32_t wire = LIKELY(seen) ? (int32_t)(uint32_t)sums : -1;
-    *ret_plain = LIKELY(!bytes->tls) ? wire : (int32_t)(sums >> 32);
-    bytes->sums = outer.sums;
-    bytes->tls = outer.tls;
-    bytes->asked = outer.asked;
-    return wire;
-}
-
 /* ---- queries, commands, replies ---- */
 
 EXPORTED extern int (*sonde_orig_redis_postpone_read)(void *client);
@@ -134,23 +112,27 @@ static __attribute__((noinline)) void postponed_within(struct probe_thread *self
         RECORD(self, redis_pending_io, 0, now, .client_id = id, .fd = fd, .list = 0, .added = 1);
 }
 
-HOT_HOOK(void, redis_read_query, void *connection)
+enum { NO_SEQUENCE = -1 }; /* no command's number */
+
+/* Nothing was recorded since the newest command of the client whose query is read, which was recorded. */
+static inline bool read_continues(const struct probe_thread *self, const void *client)
 {
-    struct probe_thread *self = probe_thread();
-    const void *client =
-        connection && HAVE(conn_private) ? READ(void *, connection, OFFSET(conn_private)) : NULL;
-    if (UNLIKELY(self && redis_checks_left))
-        client = redis_check_client(connection, client);
-    if (!self || !client) {
-        sonde_orig_redis_read_query(connection);
-        return;
-    }
-    uint64_t id = client_id(client);
-    int fd = connection_fd(connection);
+    return self->read_client == client && self->next_sequence != (uint64_t)NO_SEQUENCE &&
+           self->next_written == self->shared.written;
+}
+
+EXPORTED extern void (*sonde_orig_redis_read_query)(void *connection);
+
+/* known: redis_fields_known, a constant where this is inlined. */
+static inline __attribute__((always_inline)) void read_query(struct probe_thread *self, void *connection,
+                                                             const void *client, bool known)
+{
+    uint64_t id = known ? READ(uint64_t, client, OFFSET(client_id)) : client_id(client);
+    int fd = known ? READ(int, connection, OFFSET(conn_fd)) : connection_fd(connection);
     const char *buffer = HAVE(client_querybuf) ? READ(char *, client, OFFSET(client_querybuf)) : NULL;
     uint32_t waiting = buffer ? (uint32_t)sds_length(buffer) : 0;
     struct descriptor *d = fd >= 0 ? descriptor_use(self, fd, id) : NULL;
-    if (LIKELY(d && id && !d->unnumbered && redis_fields_known)) {
+    if (LIKELY(known && d && id && !d->unnumbered)) {
         self->read_client = client;
         self->read_number = &d->commands.number;
         self->command_client = id;
@@ -161,12 +143,12 @@ HOT_HOOK(void, redis_read_query, void *connection)
     uint64_t start = span_open(self, SONDE_EVENT_redis_read_query, id, 0);
     self->in_read = 1;
     self->command_end_tsc = 0;
+    self->next_sequence = (uint64_t)NO_SEQUENCE;
     struct probe_bytes outer = bytes_begin(&self->redis_in, fd);
     sonde_orig_redis_read_query(connection);
     if (!span_close(self, depth))
         return;
     self->in_read = 0;
-    self->read_client = NULL;
     bool asked = self->redis_in.asked || self->redis_in.tls;
     int32_t plain, wire = bytes_end(&self->redis_in, outer, sonde_orig_redis_io_read, &plain);
 
@@ -177,10 +159,41 @@ HOT_HOOK(void, redis_read_query, void *connection)
     uint64_t end = self->command_end_tsc ? self->command_end_tsc : ticks();
     if (UNLIKELY(!asked))
         postponed_within(self, id, fd, end);
-    RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .used_memory = memory,
-               .query_buffer = waiting, .fd = fd, .bytes = plain, .wire_bytes = wire);
+    if (LIKELY(read_continues(self, client) && plain == wire) &&
+        LIKELY(short_read_fits(memory, waiting, wire, end - start)) && WANTED(self, redis_read_query))
+        record_short(self, end, SONDE_SHORT_redis_read_query, short_read_word(memory, wire), end - start);
+    else
+        RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .used_memory = memory,
+                   .query_buffer = waiting, .fd = fd, .bytes = plain, .wire_bytes = wire);
+    self->read_client = NULL;
     self->reads++;
     self->handled_tsc = end;
+}
+
+/* As command_checked(). */
+static __attribute__((noinline, cold)) void read_query_checked(void *connection)
+{
+    struct probe_thread *self = probe_thread();
+    const void *client =
+        connection && HAVE(conn_private) ? READ(void *, connection, OFFSET(conn_private)) : NULL;
+    if (self && redis_checks_left)
+        client = redis_check_client(connection, client);
+    if (!self || !client)
+        sonde_orig_redis_read_query(connection);
+    else
+        read_query(self, connection, client, redis_fields_known);
+}
+
+HOT_HOOK(void, redis_read_query, void *connection)
+{
+    struct probe_thread *self = probe_thread_claimed();
+    const void *client = NULL;
+    if (LIKELY(self && redis_fields_known && connection && HAVE(conn_private)))
+        client = READ(void *, connection, OFFSET(conn_private));
+    if (LIKELY(client))
+        read_query(self, connection, client, true);
+    else
+        read_query_checked(connection);
 }
 
 EXPORTED extern int (*sonde_orig_redis_process_command)(void *client);
@@ -216,6 +229,21 @@ HOT_HOOK(int, redis_process_command, void *client)
 
 EXPORTED extern void (*sonde_orig_redis_command)(void *client, int flags);
 
+static inline void command_learn(struct probe_thread *self, const void *command)
+{
+    self->last_command = (uintptr_t)command;
+    self->last_name = redis_command_name(self, command);
+    self->last_kind = command_kind(command);
+}
+
+/* A command of the outermost level was recorded, if there are more records than before. */
+static inline void command_recorded(struct probe_thread *self, uint64_t written_before)
+{
+    self->next_written = self->shared.written;
+    if (UNLIKELY(self->next_written == written_before))
+        self->next_sequence = (uint64_t)NO_SEQUENCE;
+}
+
 /* known: redis_fields_known, a constant where this is inlined. */
 static inline __attribute__((always_inline)) void command(struct probe_thread *self, void *client, int flags,
                                                           bool known)
@@ -224,11 +252,8 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
     (known || ((object) && HAVE(name)) ? READ(type, object, OFFSET(name)) : (otherwise))
     uint64_t id = FIELD(uint64_t, client, client_id, 0);
     const void *command = FIELD(void *, client, client_cmd, NULL);
-    if (UNLIKELY((uintptr_t)command != self->last_command || (!known && redis_checks_left))) {
-        self->last_command = (uintptr_t)command;
-        self->last_name = redis_command_name(self, command);
-        self->last_kind = command_kind(command);
-    }
+    if (UNLIKELY((uintptr_t)command != self->last_command || (!known && redis_checks_left)))
+        command_learn(self, command);
     uint32_t name = self->last_name;
     uint8_t kind = self->last_kind;
     const void *db = FIELD(void *, client, client_db, NULL);
@@ -241,7 +266,16 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
      * descriptor stays its own. */
     bool processed = LIKELY(id && id == self->command_client);
     int fd = processed ? self->command_fd : client_fd(client);
-    uint64_t sequence = LIKELY(processed && nesting == 0) ? self->command_sequence : 0;
+    uint64_t sequence = 0;
+    if (LIKELY(nesting == 0)) {
+        self->next_sequence = (uint64_t)NO_SEQUENCE;
+        if (LIKELY(processed)) {
+            sequence = self->command_sequence;
+            self->next_sequence = sequence + 1;
+        }
+        self->next_db = (uintptr_t)db;
+        self->next_db_number = number;
+    }
 
     uint32_t depth = self->shared.depth;
     /* In a pipeline a command begins where the one before it ended: one look at the clock less for each, and
@@ -258,30 +292,122 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
         self->command_end_tsc = end;
     else if (record_left_out(&self->shared, true))
         return;
+    uint64_t written = self->shared.written;
     RECORD_OWN(self, redis_command, start, end, .client_id = id, .sequence = sequence, .bytes = bytes,
                .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
+    if (LIKELY(nesting == 0))
+        command_recorded(self, written);
 }
 
-/* The first ones, and in builds that do not show where every field is. */
-static __attribute__((noinline, cold)) void command_checked(struct probe_thread *self, void *client,
-                                                            int flags)
+static HOT __attribute__((noinline)) void command_known(void *client, int flags, struct probe_thread *self)
 {
+    command(self, client, flags, true);
+}
+
+/* Whether it follows another one in a pipeline that has all but a few fields in common with it. */
+static inline bool command_is_behind(const struct probe_thread *self, const void *client)
+{
+    return self->read_client == client && self->command_sequence == self->next_sequence &&
+           self->command_depth == 0 && self->next_db == READ(uint64_t, client, OFFSET(client_db));
+}
+
+/* It is recorded as ever: something else was recorded meanwhile, or it took too long for a short record. */
+static __attribute__((noinline, cold)) void command_whole(struct probe_thread *self, uint64_t start,
+                                                          uint64_t end,
+                                                          const struct record_redis_command *command)
+{
+    uint64_t written = self->shared.written;
+    RECORD_OWN(self, redis_command, start, end, .client_id = command->client_id,
+               .sequence = command->sequence, .bytes = command->bytes, .name = command->name,
+               .fd = command->fd, .argument_count = command->argument_count, .db = self->next_db_number,
+               .kind = command->kind);
+    self->next_sequence = command->sequence + 1;
+    command_recorded(self, written);
+}
+
+static void command_behind_another(void *client, int flags, struct probe_thread *self);
+
+/* Such a one: a short record is enough, if nothing else is recorded meanwhile. Nothing of the client is read
+ * again afterwards; of its own the thread keeps in the open span what others may change. */
+static HOT __attribute__((noinline)) void command_behind(void *client, int flags, struct probe_thread *self)
+{
+    struct sonde_thread *t = &self->shared;
+    if (UNLIKELY(self->last_command != READ(uint64_t, client, OFFSET(client_cmd)))) {
+        command_behind_another(client, flags, self);
+        return;
+    }
+    uint64_t bytes = READ(uint64_t, client, OFFSET(client_argv_bytes));
+    uint64_t rest = short_command_rest(self->last_kind, READ(int32_t, client, OFFSET(client_argc)));
+    uint32_t depth = t->depth;
+    if (UNLIKELY(depth >= SONDE_OPEN_SPANS || !short_command_fits(rest, bytes, 0))) {
+        command_known(client, flags, self);
+        return;
+    }
+    uint64_t sequence = self->command_sequence;
+    int32_t fd = self->command_fd;
+    struct sonde_open_span *open = &t->open[depth];
+    span_open_at(self, self->command_end_tsc, SONDE_EVENT_redis_command, self->command_client,
+                 self->last_name);
+    self->command_depth = 1;
+    sonde_orig_redis_command(client, flags);
+    if (probe_stale(self))
+        return;
+    uint64_t start = open->start_tsc, end = ticks(), took = end - start;
+    span_close_own(self, depth);
+    self->command_depth = 0;
+    self->command_end_tsc = end;
+    if (UNLIKELY(self->next_written != t->written || !short_command_fits(0, 0, took))) {
+        command_whole(self, start, end,
+                      &(struct record_redis_command){.client_id = open->argument,
+                                                     .sequence = sequence,
+                                                     .bytes = bytes,
+                                                     .name = open->name,
+                                                     .fd = fd,
+                                                     .argument_count = (int32_t)(rest >> 2),
+                                                     .kind = rest & 3});
+        return;
+    }
+    if (WANTED(self, redis_command) &&
+        record_short(self, end, SONDE_SHORT_redis_command, short_command_word(open->name, bytes),
+                     rest | took << 16)) {
+        self->next_sequence++;
+        self->next_written++;
+    }
+}
+
+/* The same, of another command than the one before. */
+static __attribute__((noinline)) void command_behind_another(void *client, int flags,
+                                                             struct probe_thread *self)
+{
+    command_learn(self, READ(void *, client, OFFSET(client_cmd)));
+    command_behind(client, flags, self);
+}
+
+/* The first ones, those of a thread that has no state yet, and in builds that do not show where every field
+ * is. */
+static __attribute__((noinline, cold)) void command_checked(void *client, int flags)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_redis_command(client, flags);
+        return;
+    }
     if (redis_checks_left)
         redis_check_command(client);
-    else
+    else if (!redis_fields_known)
         redis_know_fields();
     command(self, client, flags, false);
 }
 
 HOT_HOOK(void, redis_command, void *client, int flags)
 {
-    struct probe_thread *self = probe_thread();
-    if (UNLIKELY(!self))
-        sonde_orig_redis_command(client, flags);
-    else if (LIKELY(redis_fields_known))
-        command(self, client, flags, true);
+    struct probe_thread *self = probe_thread_claimed();
+    if (UNLIKELY(!self || !redis_fields_known))
+        command_checked(client, flags);
+    else if (command_is_behind(self, client))
+        command_behind(client, flags, self);
     else
-        command_checked(self, client, flags);
+        command_known(client, flags, self);
 }
 
 /* beforeSleep() writes what is pending client by client: one reply begins where the one before it ended. */
@@ -294,7 +420,15 @@ struct reply {
 
 HOT static inline struct reply write_begins(struct probe_thread *self, const void *client)
 {
-    struct reply reply = {.id = client_id(client), .depth = self->shared.depth, .fd = client_fd(client)};
+    struct reply reply = {.depth = self->shared.depth};
+    if (LIKELY(redis_fields_known)) {
+        const void *connection = READ(void *, client, OFFSET(client_conn));
+        reply.id = READ(uint64_t, client, OFFSET(client_id));
+        reply.fd = connection ? READ(int, connection, OFFSET(conn_fd)) : -1;
+    } else {
+        reply.id = client_id(client);
+        reply.fd = client_fd(client);
+    }
     bool follows = self->in_before_sleep && self->write_end_tsc;
     reply.start = span_open_at(self, follows ? self->write_end_tsc : ticks(), SONDE_EVENT_redis_write_reply,
                                reply.id, 0);
@@ -356,8 +490,10 @@ HOOK(int, redis_send_read, void *client)
     struct probe_thread *self = probe_thread_claimed();
     uint64_t now = self && self->in_read ? ticks() : 0;
     int refused = sonde_orig_redis_send_read(client);
-    if (now && !refused)
+    if (now && !refused) {
         self->command_end_tsc = now;
+        self->next_sequence = (uint64_t)NO_SEQUENCE;
+    }
     return refused;
 }
 
@@ -426,133 +562,6 @@ HOOK(long, redis_free_client, void *client)
             self->read_client = NULL;
     }
     return sonde_orig_redis_free_client(client);
-}
-
-static uint64_t bus_link(const void *connection)
-{
-    return connection && HAVE(conn_private) ? READ(uint64_t, connection, OFFSET(conn_private)) : 0;
-}
-
-static void bus_io(void *connection, void (*original)(void *), bool writes)
-{
-    struct probe_thread *self = probe_thread();
-    if (!self) {
-        original(connection);
-        return;
-    }
-    int fd = connection_fd(connection);
-    uint64_t link = bus_link(connection);
-    if (fd >= 0)
-        descriptor_use(self, fd, (uintptr_t)connection);
-    struct probe_bytes *bytes = writes ? &self->redis_out : &self->redis_in;
-    uint32_t depth = self->shared.depth;
-    uint64_t start =
-        span_open(self, writes ? SONDE_EVENT_redis_bus_write : SONDE_EVENT_redis_bus_read, (uint64_t)fd, 0);
-    struct probe_bytes outer = bytes_begin(bytes, fd);
-    original(connection);
-    if (!span_close(self, depth))
-        return;
-    bool seen = writes ? sonde_orig_redis_io_write != NULL : sonde_orig_redis_io_read != NULL;
-    int32_t plain, wire = bytes_end(bytes, outer, seen, &plain);
-    if (writes)
-        RECORD(self, redis_bus_write, start, ticks(), .link = link, .fd = fd, .bytes = wire);
-    else
-        RECORD(self, redis_bus_read, start, ticks(), .link = link, .fd = fd, .bytes = wire);
-}
-
-HOOK(void, redis_bus_read, void *connection)
-{
-    bus_io(connection, sonde_orig_redis_bus_read, false);
-}
-
-HOOK(void, redis_bus_write, void *connection)
-{
-    bus_io(connection, sonde_orig_redis_bus_write, true);
-}
-
-struct bus_message {
-    uint32_t bytes, mark;
-    uint16_t type;
-};
-
-/* A bus message begins "RCmb", length u32, version u16, port u16, type u16, all big endian. Its last bytes
- * are what differs from one to the next: the end of what is published, or of what is told of another node;
- * they are only looked at where there are surely room bytes. */
-static struct bus_message bus_message(const unsigned char *m, uint64_t room)
-{
-    enum { HEADER = 16, MARKED = 64 };
-    const uint64_t prime = 0x9e3779b97f4a7c15;
-    struct bus_message message = {.type = 0xffff};
-    if (!m || m[0] != 'R' || m[1] != 'C' || m[2] != 'm' || m[3] != 'b')
-        return message;
-    message.bytes = (uint32_t)m[4] << 24 | (uint32_t)m[5] << 16 | (uint32_t)m[6] << 8 | m[7];
-    message.type = (uint16_t)(m[12] << 8 | m[13]);
-    uint64_t hash = message.bytes;
-    if (message.bytes < HEADER + MARKED || message.bytes > room)
-        return message;
-    for (uint32_t at = message.bytes - MARKED; at < message.bytes; at += 8) {
-        hash = (hash ^ READ(uint64_t, m, at)) * prime;
-        hash ^= hash >> 29;
-    }
-    message.mark = (uint32_t)(hash >> 32);
-    return message;
-}
-
-HOOK(int, redis_bus_packet, void *link)
-{
-    struct probe_thread *self = probe_thread();
-    if (!self)
-        return sonde_orig_redis_bus_packet(link);
-    struct bus_message message = {.type = 0xffff};
-    if (UNLIKELY(!HAVE(link_rcvbuf) && redis_checks_left))
-        redis_find_receive_buffer(link);
-    if (HAVE(link_rcvbuf))
-        message = bus_message(READ(unsigned char *, link, OFFSET(link_rcvbuf)),
-                              READ(uint64_t, link, OFFSET(link_rcvbuf) + 8)); /* rcvbuf_len, since 7.0 */
-    uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_packet, (uintptr_t)link, 0);
-    self->in_bus_packet = 1;
-    int result = sonde_orig_redis_bus_packet(link);
-    if (span_close(self, depth))
-        self->in_bus_packet = 0;
-    RECORD(self, redis_bus_packet, start, ticks(), .link = (uintptr_t)link, .bytes = message.bytes,
-           .mark = message.mark, .type = message.type);
-    return result;
-}
-
-HOOK(void, redis_bus_send, void *link, unsigned char *message, size_t length)
-{
-    struct probe_thread *self = probe_thread();
-    if (!self) {
-        sonde_orig_redis_bus_send(link, message, length);
-        return;
-    }
-    struct bus_message seen = bus_message(message, length);
-    uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_send, (uintptr_t)link, 0);
-    sonde_orig_redis_bus_send(link, message, length);
-    span_close(self, depth);
-    RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = (uint32_t)length,
-           .mark = seen.mark, .type = seen.type);
-}
-
-/* Since 7.2: (clusterLink *, clusterMsgSendBlock *), a size_t and an int, then the message. */
-HOOK(void, redis_bus_send__block, void *link, const unsigned char *block)
-{
-    enum { MESSAGE = 16 };
-    struct probe_thread *self = probe_thread();
-    if (!self) {
-        sonde_orig_redis_bus_send__block(link, block);
-        return;
-    }
-    struct bus_message seen =
-        bus_message(block + MESSAGE, READ(uint64_t, block, 0)); /* its length with this head */
-    uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_send, (uintptr_t)link, 0);
-    sonde_orig_redis_bus_send__block(link, block);
-    span_close(self, depth);
-    RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = seen.bytes,
-           .mark = seen.mark, .type = seen.type);
 }
 
 HOOK(int, redis_add_file_event, void *loop, int fd, int mask, void *handler, void *data)

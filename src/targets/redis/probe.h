@@ -12,19 +12,12 @@
 /* Length of an sds string: its type is in the low bits of the byte before it. */
 static inline uint64_t sds_length(const char *s)
 {
-    switch (s[-1] & 7) {
-    case 0:
-        return (uint8_t)s[-1] >> 3;
-    case 1:
-        return READ(uint8_t, s, -3);
-    case 2:
-        return READ(uint16_t, s, -5);
-    case 3:
-        return READ(uint32_t, s, -9);
-    case 4:
-        return READ(uint64_t, s, -17);
-    }
-    return 0;
+    unsigned type = s[-1] & 7;
+    if (type < 2)
+        return type ? READ(uint8_t, s, -3) : (uint8_t)s[-1] >> 3;
+    if (type < 4)
+        return type == 2 ? READ(uint16_t, s, -5) : READ(uint32_t, s, -9);
+    return type == 4 ? READ(uint64_t, s, -17) : 0;
 }
 
 static inline uint64_t client_id(const void *client)
@@ -40,6 +33,28 @@ static inline int connection_fd(const void *connection)
 static inline int client_fd(const void *client)
 {
     return HAVE(client_conn) ? connection_fd(READ(void *, client, OFFSET(client_conn))) : -1;
+}
+
+static inline struct probe_bytes bytes_begin(struct probe_bytes *bytes, int fd)
+{
+    struct probe_bytes outer = {.sums = bytes->sums, .tls = bytes->tls, .asked = bytes->asked};
+    bytes->fd = fd;
+    bytes->tls = bytes->asked = 0;
+    return outer;
+}
+
+/* Bytes through the socket, -1 unknown, and what they were before or after encryption. What was within is
+ * not the outer one's. */
+static inline int32_t bytes_end(struct probe_bytes *bytes, struct probe_bytes outer, bool seen,
+                                int32_t *ret_plain)
+{
+    uint64_t sums = bytes->sums - outer.sums;
+    int32_t wire = LIKELY(seen) ? (int32_t)(uint32_t)sums : -1;
+    *ret_plain = LIKELY(!bytes->tls) ? wire : (int32_t)(sums >> 32);
+    bytes->sums = outer.sums;
+    bytes->tls = outer.tls;
+    bytes->asked = outer.asked;
+    return wire;
 }
 
 /* The number of a command's name, 0 when there is none. */

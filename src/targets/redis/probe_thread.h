@@ -23,7 +23,12 @@
     uint64_t iteration_end_tsc; /* of the iteration before; 0: something may have come between */            \
     uint32_t reads;             /* in this iteration */                                                      \
     uint32_t in_before_sleep;   /* where replies are written one after the other */                          \
-    uint64_t write_end_tsc;     /* of the reply written before in the same beforeSleep; 0 for none */        \
+    /* Of the newest command in the read that goes on: the number of the next one (-1: it was not recorded), \
+     * how many records there were behind it, and its database. */                                           \
+    uint64_t next_sequence, next_written;                                                                    \
+    uint64_t next_db;                                                                                        \
+    int32_t next_db_number;                                                                                  \
+    uint64_t write_end_tsc; /* of the reply written before in the same beforeSleep; 0 for none */            \
     struct probe_bytes redis_in, redis_out;                                                                  \
     int64_t aof_bytes;         /* written to files by the flush that goes on */                              \
     const void *thread_client; /* an I/O thread reads or writes it; NULL: none, or it was handed back ... */ \
