@@ -60,6 +60,8 @@ struct stratum {
     uint32_t slot;  /* start time >> the book's shift */
     uint32_t class; /* among the book's classes; 0: others */
     uint64_t errors;
+    uint64_t waited; /* entries of which it is known how long they waited: since a client or producer began */
+    double wait_ns;  /* all of these together */
     struct sketch latency;
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/macro.h"
 #include "diagnose/diagnosis.h"
+#include "diagnose/saturation.h"
 
 #define BUCKETS_SHOWN   1000
 #define PROPOSALS_SHOWN 20
@@ -227,6 +228,7 @@ json_t *diagnosis_document(const struct diagnosis *diagnosis, const struct judge
     json_object_set_new(json, "bucket_count", json_integer((json_int_t)book_bucket_count(book)));
     json_object_set_new(json, "buckets", buckets);
     json_object_set_new(json, "contrasts", contrasts);
+    json_object_set_new(json, "throughput", saturation_document(book, judgement));
     json_object_set_new(json, "attributes", proposals_json(book));
     return json;
 }

@@ -189,8 +189,11 @@ static int widen_host(struct book *book, struct host *host)
             r = put_stratum(book, &wider, from->slot >> 1, from->class, &to);
         if (r == 0)
             r = sketch_merge(&to->latency, &from->latency);
-        if (r == 0)
+        if (r == 0) {
             to->errors += from->errors;
+            to->waited += from->waited;
+            to->wait_ns += from->wait_ns;
+        }
     }
     book_strata_done(host);
     *host = wider;
@@ -236,8 +239,9 @@ static int find_slot(struct book *book, uint64_t start_ns, uint32_t *ret_slot)
     return r;
 }
 
-static int count_stratum(struct book *book, struct group *group, const struct part *part, uint32_t host,
-                         uint32_t class)
+/* up: what calls or sends it, or NULL. */
+static int count_stratum(struct book *book, struct group *group, const struct part *part,
+                         const struct part *up, uint32_t host, uint32_t class)
 {
     uint32_t slot;
     int r = find_slot(book, part->start_ns, &slot);
@@ -258,6 +262,10 @@ static int count_stratum(struct book *book, struct group *group, const struct pa
     if (r < 0)
         return r;
     stratum->errors += part->error;
+    if (up && (up->kind == SPAN_KIND_CLIENT || up->kind == SPAN_KIND_PRODUCER)) {
+        stratum->waited++;
+        stratum->wait_ns += (double)(MAX(part->start_ns, up->start_ns) - up->start_ns);
+    }
     return sketch_add(&stratum->latency, part->end_ns - part->start_ns);
 }
 
@@ -273,7 +281,8 @@ struct placed {
 
 static int count_placed(struct book *book, const struct tree *tree, const struct placed *place)
 {
-    const struct part *part = &tree->trace->parts[tree->list[0]];
+    const struct part *part = &tree->trace->parts[tree->list[0]],
+                      *up = part->up == PART_NONE ? NULL : &tree->trace->parts[part->up];
     uint32_t combination = BOOK_NONE, class = 0;
     struct bucket *bucket = NULL;
     struct group *group = NULL;
@@ -297,7 +306,7 @@ static int count_placed(struct book *book, const struct tree *tree, const struct
     if (r == 0 && book->settings.days && place->wanted.callee == NAMES_NONE)
         r = days_add(&book->days, (uint32_t)(bucket - book->buckets.at), part->start_ns,
                      part->end_ns - part->start_ns, part->error);
-    return r < 0 ? r : count_stratum(book, group, part, place->host, class);
+    return r < 0 ? r : count_stratum(book, group, part, up, place->host, class);
 }
 
 /* Whether entries of a service came in several versions; this one is noted. */

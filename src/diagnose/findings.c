@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/macro.h"
 #include "diagnose/diagnosis.h"
+#include "diagnose/saturation.h"
 
 /* A text that was built, owned by the finding's arena, and the builder emptied. */
 static const char *keep(struct finding *finding, struct text *text)
@@ -493,6 +494,8 @@ int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_setti
     array_foreach (&judgement.bad_hosts, bad)
         if (r == 0)
             r = add_bad_host(book, bad, report);
+    if (r == 0)
+        r = saturation_report(book, &judgement, report);
     array_foreach (&judgement.days, change)
         if (r == 0)
             r = diagnosis_add_day_change(book, change, report, NULL);

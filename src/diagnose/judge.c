@@ -10,6 +10,7 @@
 #include "diagnose/contrast.h"
 #include "diagnose/day_changes.h"
 #include "diagnose/hosts.h"
+#include "diagnose/saturation.h"
 #include "diagnose/select.h"
 
 #define GROUPS_ROOM      256
@@ -519,6 +520,8 @@ static void conclude(const struct judge_settings *settings, struct judgement *j)
                       v->result.adjusted_p <= SUSPICIOUS_P &&
                       v->result.ratio[v->result.measure] >= SUSPICIOUS_RATIO;
     }
+    array_foreach (&j->throughputs, t)
+        j->slower += t->outcome == THROUGHPUT_FEWER;
     j->told_share = all > 0 ? told / all : 0;
     j->outcome = j->slower                                                   ? OUTCOME_SLOWER
                  : all > 0 && j->told_share >= TOLD_SHARE_MIN && !suspicious ? OUTCOME_NOT_SLOWER
@@ -584,7 +587,7 @@ int judge(const struct book *book, const struct judge_settings *asked, struct ju
     if (j.verdicts.count)
         qsort(j.verdicts.at, j.verdicts.count, sizeof(*j.verdicts.at), by_evidence);
     find_consequences(book, &j);
-    if (day_changes_judge(book, settings, &j) < 0) {
+    if (saturation_judge(book, settings, &j) < 0 || day_changes_judge(book, settings, &j) < 0) {
         judgement_done(&j);
         return -ENOMEM;
     }
@@ -600,4 +603,6 @@ void judgement_done(struct judgement *judgement)
     array_done(&judgement->verdicts);
     array_done(&judgement->bad_hosts);
     array_done(&judgement->days);
+    array_done(&judgement->throughputs);
+    array_done(&judgement->backlogs);
 }

@@ -10,6 +10,7 @@
 #include "diagnose/errors.h"
 #include "diagnose/sequential.h"
 #include "diagnose/subgroup.h"
+#include "diagnose/throughput.h"
 #include "diagnose/versions.h"
 #include "span/store.h"
 
@@ -103,14 +104,16 @@ struct bad_host {
 };
 
 struct judgement {
-    ARRAY(struct verdict) verdicts;   /* slower ones first, by their evidence */
-    ARRAY(struct bad_host) bad_hosts; /* each host of a service once */
-    ARRAY(struct day_change) days;    /* against the days before: each service once */
-    enum outcome outcome;             /* of all together: what a gate asks for */
-    size_t slower;                    /* that are no consequence of others */
-    size_t untested;                  /* with too little data on either side */
-    size_t untold;                    /* that cannot be told, these included */
-    double told_share;                /* of the newer versions' requests that a verdict covers */
+    ARRAY(struct verdict) verdicts;       /* slower ones first, by their evidence */
+    ARRAY(struct bad_host) bad_hosts;     /* each host of a service once */
+    ARRAY(struct throughput) throughputs; /* of the contrasts, where it is known how long requests wait */
+    ARRAY(struct backlog) backlogs;       /* queues that grow and that no version's throughput explains */
+    ARRAY(struct day_change) days;        /* against the days before: each service once */
+    enum outcome outcome;                 /* of all together: what a gate asks for */
+    size_t slower;                        /* that are no consequence of others */
+    size_t untested;                      /* with too little data on either side */
+    size_t untold;                        /* that cannot be told, these included */
+    double told_share;                    /* of the newer versions' requests that a verdict covers */
 };
 
 /* What a verdict that cannot be told would take; how the mix of requests changed. */

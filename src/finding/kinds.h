@@ -411,6 +411,37 @@
          EVIDENCE("last_week_requests_count", "and a week ago")                                              \
          EVIDENCE("days_count", "days before with that hour")                                                \
          EVIDENCE("p_value", "one-sided, by how much the days before differ among themselves"))              \
+    KIND(less_throughput, "less-throughput", WARNING, WARNING,                                               \
+         "Hosts of a version complete fewer requests than those of the versions before it, while others "    \
+         "wait for them.",                                                                                   \
+         "Compare how many requests a host works on at once, and what it waits for between two of them.",    \
+         EVIDENCE("service", "the service")                                                                  \
+         EVIDENCE("version", "the newer version")                                                            \
+         EVIDENCE("base_version", "the one to go back to")                                                   \
+         EVIDENCE("bucket", "the operation and the values of the bucketing attributes")                      \
+         EVIDENCE("ratio", "what a newer host completes while requests wait / an older one")                 \
+         EVIDENCE("ratio_low", "lower end of its 95 % interval")                                             \
+         EVIDENCE("ratio_high", "upper end")                                                                 \
+         EVIDENCE("completed_per_s", "requests that a newer host completes in a second")                     \
+         EVIDENCE("base_completed_per_s", "and an older one")                                                \
+         EVIDENCE("wait_ns", "how long requests wait meanwhile, on average")                                 \
+         EVIDENCE("usual_wait_ns", "and at the best of times")                                               \
+         EVIDENCE("hosts_count", "hosts of the newer version")                                               \
+         EVIDENCE("base_hosts_count", "and of the older ones")                                               \
+         EVIDENCE("requests_count", "what newer hosts completed meanwhile")                                  \
+         EVIDENCE("p_value", "one-sided, over hosts"))                                                       \
+    KIND(growing_queue, "growing-queue", WARNING, WARNING,                                                   \
+         "More comes than a service completes: requests wait longer and longer.",                            \
+         "Start more instances, or let each work on more at once; if it is for a short time, see how long "  \
+         "the queue may become.",                                                                            \
+         EVIDENCE("service", "the service")                                                                  \
+         EVIDENCE("bucket", "the operation and the values of the bucketing attributes")                      \
+         EVIDENCE("completed_share", "of what comes, 0 to 1")                                                \
+         EVIDENCE("completed_share_low", "lower end of its 95 % interval")                                   \
+         EVIDENCE("completed_share_high", "upper end")                                                       \
+         EVIDENCE("wait_ns", "how long requests wait at the end, on average")                                \
+         EVIDENCE("usual_wait_ns", "and at the best of times")                                               \
+         EVIDENCE("requests_count", "that were served"))                                                     \
     TARGET_FINDING_KINDS(KIND)
 /* clang-format on */
 /* Those of targets with a table of their own, src/targets/NAME/kinds.h, follow. */

@@ -290,6 +290,31 @@ export const SCENARIOS = {
             fleetOrder(f, at, { who: { service: 'mailer', version: isNewer ? '9' : '8', host }, kind: 'consumer', linked: true, name: 'mail process', own: 15 * f.level(host) * f.noise() * (isNewer ? 1.7 : 1) });
         }),
     },
+    // ---- throughput and queues: 12 hosts with two slots complete 240 messages a minute ----
+    'workers that take one message at once instead of two': {
+        expect: { status: 10, verdict: 'slower', kind: 'less-throughput' }, plan: (f) => workers(f, { rate: (share) => (share < 0.3 ? 80 : share < 0.75 ? 210 : 60), hosts: [...workerHosts('8', 6, 2), ...workerHosts('9', 6, 1)] }),
+    },
+    'fewer messages of each host, after a rollout that nothing waited for before': {
+        expect: { status: 10, verdict: 'slower', kind: 'less-throughput' }, plan: (f) => workers(f, { rate: () => 100, hosts: [...workerHosts('8', 6, 2, { until: 0.5 }), ...workerHosts('9', 6, 1, { from: 0.5 })] }),
+    },
+    'a peak that all workers are too few for, and that passes': {
+        expect: harmless, plan: (f) => void workers(f, { rate: (share) => (share < 0.3 ? 100 : share < 0.6 ? 290 : 100), hosts: [...workerHosts('8', 6, 2), ...workerHosts('9', 6, 2)] }),
+    },
+    'a canary that gets a tenth of the messages': {
+        expect: harmless, plan: (f) => void workers(f, { rate: () => 90, queueOf: () => (f.random() < 0.1 ? '9' : '8'), hosts: [...workerHosts('8', 6, 2), ...workerHosts('9', 6, 2)] }),
+    },
+    'traffic that shifts to the new version': {
+        expect: harmless, plan: (f) => void workers(f, { rate: () => 90, queueOf: (_, share) => (f.random() < share ? '9' : '8'), hosts: [...workerHosts('8', 6, 2), ...workerHosts('9', 6, 2)] }),
+    },
+    'more load since the new version came, which it bears': {
+        expect: harmless, plan: (f) => void workers(f, { rate: (share) => (share < 0.5 ? 60 : share < 0.75 ? 135 : 60), hosts: [...workerHosts('8', 6, 2, { until: 0.5 }), ...workerHosts('9', 6, 2, { from: 0.5 })] }),
+    },
+    'workers that look every half minute, while less and less comes': {
+        expect: harmless, plan: (f) => void workers(f, { poll: 30e3, rate: (share) => 100 * (1.1 - share), own: 2000, hosts: [...workerHosts('8', 6, 4, { until: 0.5 }), ...workerHosts('9', 6, 4, { from: 0.5 })] }),
+    },
+    'a queue that grows, whatever the version': {
+        expect: { status: 10, kind: 'growing-queue' }, plan: (f) => void workers(f, { rate: (share) => (share < 0.5 ? 100 : 300), hosts: [...workerHosts('8', 6, 2), ...workerHosts('9', 6, 2)] }),
+    },
     // ---- hosts ----
     'one bad host of six': { expect: { status: 10, kind: 'outlier-instance', instance: 'node-b-2' }, plan: (f) => void pair(f, { factor: ({ host }) => (host === 'node-b-2' ? 3 : 1) }) },
     // ---- severity ----
@@ -317,6 +342,27 @@ function fleetOrder(fleet, at, consumer) {
         calls: [{ client: true, clientName: 'mail send', detached: true, after: 20, ...consumer }],
     });
 }
+
+// A queue before workers that take a message each for some time, in order of arrival, whichever worker is free first.
+// plan: { rate(share): messages a minute, minutes, own: ms of one, hosts: [{ host, version, slots, from, until (shares of the time) }], queueOf(fleet, share): the version
+// whose workers a message is for (all), poll: ms between two looks of a worker into the queue (0) }
+function workers(fleet, plan) {
+    const p = { minutes: 60, own: 6000, poll: 0, service: 'mailer', ...plan }, end = p.minutes * 60e3;
+    const slots = p.hosts.flatMap((h) => Array.from({ length: h.slots }, () => ({ ...h, free: (h.from || 0) * end })));
+    for (let at = 0; at < end;) {
+        at += (-Math.log(1 - fleet.random()) * 60e3) / p.rate(at / end);
+        const version = p.queueOf?.(fleet, at / end), can = slots.filter((s) => (!version || s.version === version) && Math.max(s.free, at) < (s.until ?? 2) * end);
+        const soonest = Math.max(at, Math.min(...can.map((s) => s.free))), slot = fleet.pick(can.filter((s) => s.free <= soonest));
+        const begins = p.poll ? Math.ceil(soonest / p.poll) * p.poll : soonest, own = p.own * fleet.level(slot.host) * fleet.noise(0.2);
+        slot.free = begins + own;
+        fleet.run(at, {
+            who: { service: 'shop', version: '3', host: 'shop-1' }, name: 'POST /order', kind: 'server', own: 6 * fleet.noise(),
+            calls: [{ client: true, clientName: 'mail send', detached: true, after: begins - at + 5, who: { service: p.service, version: slot.version, host: slot.host }, kind: 'consumer', name: 'mail process', own }],
+        });
+    }
+    return { service: p.service, version: '9', base: '8' };
+}
+const workerHosts = (version, count, slots, more) => hosts(`mail-${version}`, count).map((host) => ({ host, version, slots, ...more }));
 
 // Makes a scenario's spans; what is expected of them.
 export function makeRollout(name, seed, file) {
