@@ -195,6 +195,8 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
         count_unloads(&sample->head, process);
         if (process->python.key_address)
             walk_python(process, sample, task);
+        else if (process->ruby.module_address)
+            walk_ruby(process, sample, task);
         sample->head.python_words = sample->at - before;
         sample->head.end = sample->end;
     } else if (BPF_CORE_READ(task, flags) & PF_KTHREAD) {

@@ -575,4 +575,48 @@ static __always_inline void walk_python(struct sampler_process *p, struct sample
     bpf_loop(SAMPLER_PYTHON, step_python, &c, 0);
 }
 
+/* ---- CRuby ---- */
+
+struct ruby_walk {
+    u64 frame, end;
+    struct sample *sample;
+    struct sampler_ruby *ruby;
+};
+
+/* Of frames of functions in C, which the native stack has; and of one that each thread has below all others.
+ */
+enum { RUBY_C_FRAME = 0x80, RUBY_TYPE = 0x7fff0001, RUBY_DUMMY = 0x79990001 };
+
+static long step_ruby(u32 i, void *context)
+{
+    struct ruby_walk *c = context;
+    u64 words[5]; /* instruction, stack pointer, sequence, self, environment */
+    if (c->frame < 4096 || c->frame >= c->end || bpf_probe_read_user(words, sizeof(words), (void *)c->frame))
+        return 1;
+    u64 flags = read_word(words[4]);
+    if (!(flags & RUBY_C_FRAME) && (flags & RUBY_TYPE) != RUBY_DUMMY && words[2] && words[0]) {
+        put(c->sample, words[2]);
+        put(c->sample, words[0]);
+        put(c->sample, flags);
+        put(c->sample, python_identity(&c->ruby->body, read_word(words[2] + c->ruby->sequence_body)));
+    }
+    c->frame += c->ruby->frame_bytes;
+    return 0;
+}
+
+/* A thread's variables of a library lie behind the pointer that its table of libraries has for that. */
+static __always_inline void walk_ruby(struct sampler_process *p, struct sample *s, struct task_struct *task)
+{
+    struct sampler_ruby *ruby = &p->ruby;
+    u64 module = read_word(ruby->module_address), context[3]; /* stack, its size in words, frame */
+    u64 table = read_word(BPF_CORE_READ(task, thread.fsbase) + 8);
+    if (!table || !module || module >= 4096)
+        return;
+    u64 at = read_word(read_word(table + 16 * module) + ruby->variable);
+    if (at < 4096 || bpf_probe_read_user(context, sizeof(context), (void *)at))
+        return;
+    struct ruby_walk c = {.frame = context[2], .end = context[0] + 8 * context[1], .sample = s, .ruby = ruby};
+    bpf_loop(SAMPLER_PYTHON, step_ruby, &c, 0);
+}
+
 #endif

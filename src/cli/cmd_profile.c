@@ -181,11 +181,9 @@ static long own_memory(void)
 
 static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
 {
-    static const char *const names[FRAME_KINDS] = {[FRAME_NATIVE] = "native",
-                                                   [FRAME_KERNEL] = "kernel",
-                                                   [FRAME_PYTHON] = "Python",
-                                                   [FRAME_JS] = "Node",
-                                                   [FRAME_JAVA] = "Java"};
+    static const char *const names[FRAME_KINDS] = {
+        [FRAME_NATIVE] = "native", [FRAME_KERNEL] = "kernel", [FRAME_PYTHON] = "Python",
+        [FRAME_JS] = "Node",       [FRAME_JAVA] = "Java",     [FRAME_RUBY] = "Ruby"};
     uint64_t elapsed_ns = clock_monotonic_ns() - start_ns;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -310,9 +308,10 @@ static int write_output(const struct profile_options *o, const struct profile *p
 static void print_runtimes(struct sampler *sampler)
 {
     static const char *const unwinders[FRAME_KINDS] = {
-        [FRAME_NATIVE] = "unwind tables",  [FRAME_KERNEL] = "the kernel's own",
-        [FRAME_PYTHON] = "CPython frames", [FRAME_JS] = "V8 frames",
-        [FRAME_JAVA] = "HotSpot frames",   [FRAME_GENERATED] = "frame pointers of generated code"};
+        [FRAME_NATIVE] = "unwind tables",      [FRAME_KERNEL] = "the kernel's own",
+        [FRAME_PYTHON] = "CPython frames",     [FRAME_JS] = "V8 frames",
+        [FRAME_JAVA] = "HotSpot frames",       [FRAME_GENERATED] = "frame pointers of generated code",
+        [FRAME_RUBY] = "Ruby's control frames"};
     size_t count, shown = 0;
     struct sampler_thread *list = sampler_threads(sampler, &count);
     for (size_t i = 0; list && i < count; i++) {
@@ -628,16 +627,17 @@ const struct command command_profile = {
     .arguments = "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --process NAME | --all | "
                  "--container NAME | --merge "
                  "FILE...",
-    .summary = "Show which functions use the CPU: native code, Python, Node.js, Java, Go",
+    .summary = "Show which functions use the CPU: native code, Python, Node.js, Java, Ruby, Go",
     .help =
-        "Samples native code, Python 3.9 to 3.13, Node.js 16 to 26, Java 11 to 28, Go and the kernel, with "
-        "one "
-        "sampler and\n"
+        "Samples native code, Python 3.9 to 3.13, Node.js 16 to 26, Java 11 to 28, Ruby 3.1, Go and the "
+        "kernel, "
+        "with one sampler and\n"
         "without an agent, a flag or a restart; processes with all their children. LuaJIT, Erlang, .NET and "
         "others that\n"
         "generate code are named when they write a perf map (/tmp/perf-PID.map: erl +JPperf true, "
         "DOTNET_PerfMapEnabled=1);\n"
-        "of Ruby and PHP the interpreter's functions are shown. Without -o the functions are listed; FILE's "
+        "of PHP and other versions of Ruby the interpreter's functions are shown. Without -o the functions "
+        "are listed; FILE's "
         "extension selects\n"
         "the format: .html (flame graph), .pb.gz (pprof), .folded, .speedscope.json, .firefox.json, .otlp "
         "(OpenTelemetry).\n",

@@ -15,6 +15,7 @@
     L(e, memcached, 4, "memcached") \
     L(e, hotspot, 5, "hotspot")     \
     L(e, python, 6, "python")       \
-    L(e, go, 7, "go")
+    L(e, go, 7, "go")               \
+    L(e, ruby, 8, "ruby")
 
 #endif

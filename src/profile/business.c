@@ -21,8 +21,9 @@ static const char *const JAVA[] = {"java.",
                                    "io.netty.",
                                    "com.fasterxml."};
 static const char *const PYTHON[] = {"/site-packages/", "/dist-packages/", "/lib/python", "<frozen "};
+static const char *const RUBY[] = {"/gems/", "/lib/ruby/", "<internal:"};
 static const char *const JS[] = {"node:", "/node_modules/", "internal/"};
-static const char *const NATIVE[] = {"lib", "ld-linux", "[vdso]", "node", "python3", "java"};
+static const char *const NATIVE[] = {"lib", "ld-linux", "[vdso]", "node", "python3", "java", "ruby"};
 
 static bool begins(const char *string, const char *prefix)
 {
@@ -99,6 +100,11 @@ bool business_is_library(const struct profile *p, const struct business_rules *r
     case FRAME_PYTHON:
         for (size_t i = 0; i < ARRAY_SIZE(PYTHON); i++)
             if (strstr(texts[1], PYTHON[i]))
+                return true;
+        return !*texts[1];
+    case FRAME_RUBY:
+        for (size_t i = 0; i < ARRAY_SIZE(RUBY); i++)
+            if (strstr(texts[1], RUBY[i]))
                 return true;
         return !*texts[1];
     case FRAME_JS:

@@ -30,6 +30,7 @@ static int category_of(const struct profile_frame *f)
     case FRAME_KERNEL:
         return CATEGORY_KERNEL;
     case FRAME_PYTHON:
+    case FRAME_RUBY:
     case FRAME_JS:
     case FRAME_JAVA:
     case FRAME_GENERATED:

@@ -249,7 +249,8 @@ static uint32_t site_of(const struct io *io, const struct business_rules *rules,
         if (kind == FRAME_KERNEL)
             continue;
         innermost = innermost ? innermost : frame;
-        bool has_runtime = kind == FRAME_JS || kind == FRAME_PYTHON || kind == FRAME_JAVA;
+        bool has_runtime =
+            kind == FRAME_JS || kind == FRAME_PYTHON || kind == FRAME_RUBY || kind == FRAME_JAVA;
         bool is_library = business_is_library(io->profile, rules, frame);
         if (has_runtime && !is_library)
             return frame;

@@ -90,9 +90,9 @@ static uint32_t mapping_index(struct writer *w, const char *path)
 static const char *frame_type(enum profile_frame_kind kind)
 {
     static const char *const types[FRAME_KINDS] = {
-        [FRAME_NATIVE] = "native", [FRAME_KERNEL] = "kernel", [FRAME_PYTHON] = "cpython",
-        [FRAME_JS] = "v8js",       [FRAME_JAVA] = "jvm",      [FRAME_GENERATED] = "native",
-        [FRAME_RUNTIME] = "native"};
+        [FRAME_NATIVE] = "native",  [FRAME_KERNEL] = "kernel", [FRAME_PYTHON] = "cpython",
+        [FRAME_JS] = "v8js",        [FRAME_JAVA] = "jvm",      [FRAME_GENERATED] = "native",
+        [FRAME_RUNTIME] = "native", [FRAME_RUBY] = "ruby"};
     return types[kind];
 }
 

@@ -11,7 +11,7 @@
 #include "profile/windows.h"
 
 static const char *const KINDS[FRAME_KINDS] = {"native", "kernel",  "python", "javascript", "java",
-                                               "jit",    "runtime", "group",  "truncated"};
+                                               "jit",    "runtime", "group",  "truncated",  "ruby"};
 
 const char *profile_kind_name(enum profile_frame_kind kind)
 {

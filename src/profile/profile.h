@@ -23,6 +23,7 @@ enum profile_frame_kind {
     FRAME_RUNTIME,   /* part of a language's runtime: V8's builtins, HotSpot's stubs */
     FRAME_GROUP,     /* no code: a process, a thread */
     FRAME_TRUNCATED, /* "[truncated: reason]" */
+    FRAME_RUBY,
     FRAME_KINDS,
 };
 

@@ -16,6 +16,7 @@
 #include "profile/busiest.h"
 #include "profile/family.h"
 #include "profile/outlier.h"
+#include "profile/runtime.h"
 
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
 #define REFRESH_YOUNG_NS (5 * NS_PER_MS)
@@ -29,11 +30,27 @@ bool sampler_in_cgroup(const char *wanted, pid_t pid)
     return file_read(path, 1 << 16, &text, NULL) == 0 && strstr(text, wanted);
 }
 
+/* Is the language's runtime in the process read? */
+static bool is_read(const struct process *process, unsigned language)
+{
+    enum profile_frame_kind kind = unread_languages[language].read_as;
+    for (size_t i = 0; kind && RUNTIMES[i]; i++)
+        if (process->runtimes[i].state && RUNTIMES[i]->language == kind)
+            return true;
+    return false;
+}
+
+/* At first, its program alone may be mapped. */
 static void note_unread(struct sampler *s, const struct process *process)
 {
     array_foreach (&native_modules(process->native)->list, m) {
         unsigned language = m->executable ? unread_language_of(m->path) : UNREAD_LANGUAGES;
-        if (language < UNREAD_LANGUAGES && !s->unread[language])
+        if (language == UNREAD_LANGUAGES)
+            continue;
+        bool read = is_read(process, language);
+        if (read && s->unread[language] == process->pid)
+            s->unread[language] = 0;
+        else if (!read && !s->unread[language])
             s->unread[language] = process->pid;
     }
 }

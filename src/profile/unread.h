@@ -6,12 +6,15 @@
 
 #include <stdbool.h>
 
+#include "profile/profile.h"
+
 struct unread_language {
     const char *name;     /* "Ruby" */
     const char *files[2]; /* how the names of its program and its library begin, followed by no letter */
     bool generates;       /* it generates code, which is named where it writes a perf map */
     const char *shown;    /* what is shown instead */
     const char *helps;
+    enum profile_frame_kind read_as; /* some versions of it are: by the runtime of that kind; 0: none is */
 };
 
 enum { UNREAD_LANGUAGES = 5 };

@@ -61,6 +61,15 @@ struct sampler_python {
     int specifics;   /* where the thread-specific data begins behind the thread pointer (libc) */
 };
 
+/* CRuby's: from a thread's variables to its control frames, and what tells sequences apart (`body`: of a
+ * sequence's body, as of Python's code objects). */
+struct sampler_ruby {
+    sampler_u64 module_address; /* of the number of the library; 0: no Ruby */
+    sampler_u64 variable;       /* of the thread's context, among the library's variables */
+    struct sampler_python body;
+    int frame_bytes, sequence_body;
+};
+
 /* Which function a code object is: the next one at its address has another identity, also where its name lies
  * where the former's lay. Never 0. */
 static inline sampler_u64 sampler_python_identity(sampler_u32 line, sampler_u64 name, sampler_u64 file,
@@ -113,6 +122,7 @@ struct sampler_process {
     sampler_u64 unloads_address;     /* of a count of what was unloaded from the process; 0: there is none */
     sampler_u64 young_until_ns; /* until then, a stack that leads into unknown code is sent as a copy, too */
     struct sampler_python python;
+    struct sampler_ruby ruby;
     struct sampler_java java;
     struct sampler_mapping mappings[SAMPLER_MAPPINGS];
 };
@@ -226,7 +236,8 @@ struct sampler_request {
  * *(fp-32),
  * *(fp-40); with SAMPLER_JAVA three: method, bytecode pointer, and sampler_java_identity() or 0 where that
  * could not be read. A Python frame is: code, instruction, 1 when a C call begins with it,
- * sampler_python_identity() or 0 where that could not be read. SAMPLE_COPY: user_words of pc, sp, fp and the
+ * sampler_python_identity() or 0 where that could not be read; of Ruby, in their place: sequence,
+ * instruction, flags, the same. SAMPLE_COPY: user_words of pc, sp, fp and the
  * bytes of the stack, then the kernel's addresses. */
 struct sampler_sample {
     sampler_u64 time_ns; /* CLOCK_MONOTONIC */

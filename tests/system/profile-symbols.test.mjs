@@ -102,7 +102,7 @@ test('a language that is not read: said in one line, with what helps', { skip },
     const place = fs.mkdtempSync(path.join(folder, 'unread-')), source = path.join(place, 'busy.c');
     fs.writeFileSync(source, 'int main(void) { volatile long n = 0; for (long i = 0; i < 300000000; i++) n += i; return 0; }\n');
     for (const [name, pattern] of [
-        ['ruby3.1', /^sonde: Ruby's functions are not read \(process \d+\): only those of its interpreter are shown; rbspy .*$/m],
+        ['ruby3.1', /^sonde: Ruby's functions are not read \(process \d+\): those of Ruby 3\.1 are, .*; here only those of its interpreter are shown; rbspy .*$/m],
         ['php8.2', /^sonde: PHP's functions are not read \(process \d+\): only those of its interpreter are shown; phpspy .*$/m],
         ['beam.smp', null], // its code was named: none was unknown
         ['busy', null],
