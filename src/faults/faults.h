@@ -90,6 +90,7 @@ struct fault {
     /* redis */
     const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer */
     const char *asked;                    /* slow-peer: the call, when command is an address */
+    uint64_t unnamed;                     /* slow-peer: of count, calls of which that is not known */
     const char *statement; /* slow-peer, many-calls: what was asked, of SQL and without values; NULL */
     uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
     struct map clients;

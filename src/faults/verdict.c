@@ -385,6 +385,11 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
                   "What was sent to %s was answered late. It is not traced, so only its socket is known; "
                   "the event loop of %s was free to read the answer.",
                   peer, fault->service);
+    if (fault->unnamed)
+        f->detail = finding_say(f,
+                                "%s In %llu of these calls it is not known what was asked: their connections "
+                                "were open before tracing began.",
+                                f->detail, (unsigned long long)fault->unnamed);
     if (fault->statement)
         f->detail = finding_say(f, "%s The statement: %s", f->detail, fault->statement);
     verdict_place(f, fault, "http");

@@ -4,6 +4,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "faults/faults.h"
 #include "base/clock.h"
@@ -274,9 +275,35 @@ static void name_peers(struct analysis *a)
     }
 }
 
+/* On a connection that was open before tracing began it may not be known what is asked. Where one thing is
+ * known to be asked at the address, these are calls of the same peer, not another one. */
+static void join_unnamed(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *unnamed = *place, *known = NULL;
+        size_t count = 0;
+        if (unnamed->kind != FINDING_slow_peer || unnamed->absorbed || unnamed->caller || unnamed->asked)
+            continue;
+        array_foreach (&a->fault_list, place_of_other) {
+            struct fault *other = *place_of_other;
+            if (other == unnamed || other->kind != FINDING_slow_peer || other->absorbed || other->caller ||
+                other->service != unnamed->service || other->command != unnamed->command || !other->asked ||
+                strcmp(other->asked, "connect") == 0)
+                continue;
+            known = other;
+            count++;
+        }
+        if (count != 1)
+            continue;
+        known->unnamed += unnamed->count;
+        fault_absorb(a, known, unnamed);
+    }
+}
+
 int verdicts_report(struct analysis *a, struct report *report)
 {
     name_peers(a);
+    join_unnamed(a);
     failures_judge(a);
     faults_fold_routes(a);
     shorts_judge(a);

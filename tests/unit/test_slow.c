@@ -90,6 +90,40 @@ static void an_opaque_peer_is_named_by_its_address(void **state)
     feed_done(&feed);
 }
 
+/* One connection was open before tracing began, so that what is asked on it is not known. */
+static void one_peer_is_one_finding(void **state)
+{
+    enum { SELECT = 1, LATER = 14 };
+    struct feed feed;
+    start(&feed);
+    feed_connection(&feed, API, LATER, 1, 9, 50019, 3306, US(3));
+    feed_name(&feed, API, SELECT, "SELECT", US(4));
+    for (unsigned i = 0; i < 6; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = MS(150);
+        int32_t fd = i % 2 ? LATER : 8;
+        begin(&feed, API, 30, "/db", at);
+        if (i % 2)
+            FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = fd, .generation = 1, .bytes = 60,
+                 .messages = 1, .first_message = 1 + i / 2, .operation = SELECT, .wire = SONDE_wire_mysql);
+        else
+            FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = fd, .generation = 1, .bytes = 60);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        answer(&feed, API, 30, at + took_ns);
+        FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = fd, .generation = 1,
+             .events = 1);
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(report->findings.count, 1);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "127.0.0.1:3306");
+    assert_string_equal(finding_get_evidence(f, "call")->text, "SELECT");
+    assert_int_equal(finding_get_evidence(f, "calls_count")->count, 6);
+    assert_non_null(strstr(f->detail, "In 3 of these calls"));
+    feed_done(&feed);
+}
+
 /* The service that answers at the address is traced, and so are other calls of it, on a connection whose end
  * there is not known: it is not called untraced, and there is one finding. */
 static void a_traced_service_is_not_called_untraced(void **state)
@@ -335,6 +369,7 @@ int main(void)
         cmocka_unit_test(quick_operations_are_none),
         cmocka_unit_test(an_opaque_peer_is_named_by_its_address),
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
+        cmocka_unit_test(one_peer_is_one_finding),
         cmocka_unit_test(a_traced_service_is_not_called_untraced),
         cmocka_unit_test(a_loop_that_is_blocked_is_busy),
         cmocka_unit_test(a_busy_loop_accuses_no_peer),
