@@ -2,7 +2,9 @@
 // What `sonde profile` costs the program that it watches, by event: nanoseconds of CPU time an operation, untraced and watched by turns, each as a
 // median with its quartiles. Lines go to bench/results/event-price.jsonl.
 //
-//   node bench/event-price.mjs build/sonde [rounds]
+//   node bench/event-price.mjs build/sonde [rounds [scenes]]
+//
+// SCENES: "connect,block"; all unless given.
 //
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -10,7 +12,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
-const [sonde = 'build/sonde', rounds = '9'] = process.argv.slice(2);
+const [binary = 'build/sonde', rounds = '9', scenes = ''] = process.argv.slice(2), sonde = path.resolve(binary);
 const here = import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname);
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'event-price-')), program = path.join(folder, 'event-price');
 execFileSync('cc', ['-O2', '-pthread', '-o', program, path.join(here, 'event-price.c')]);
@@ -19,6 +21,8 @@ const SCENES = [
     { scene: 'lock', count: 20_000, modes: { untraced: null, lock: ['--event', 'lock'] } },
     { scene: 'call', count: 200_000, modes: { untraced: null, uprobe: ['--event', `uprobe:${program}:called`, '--hit-limit', '100000000'], 'uprobe/1000': ['--event', `uprobe:${program}:called`, '--hit-limit', '100000000', '--every', '1000'] } },
     { scene: 'enter', count: 200_000, modes: { untraced: null, tracepoint: ['--event', 'syscalls:sys_enter_getppid', '--hit-limit', '100000000'], 'tracepoint/1000': ['--event', 'syscalls:sys_enter_getppid', '--hit-limit', '100000000', '--every', '1000'] } },
+    { scene: 'connect', count: 20_000, modes: { untraced: null, connect: ['--event', 'connect', '--hit-limit', '100000000'], 'connect/1000': ['--event', 'connect', '--hit-limit', '100000000', '--every', '1000'] } },
+    { scene: 'block', count: 10_000, modes: { untraced: null, block: ['--event', 'block', '--hit-limit', '100000000'], 'block/1000': ['--event', 'block', '--hit-limit', '100000000', '--every', '1000'] } },
     { scene: 'wait', count: 100_000, modes: { untraced: null, 'off-cpu': ['--event', 'off-cpu', '--off-cpu-min', '0'], wakers: ['--event', 'off-cpu', '--off-cpu-min', '0', '--wakers'], stacks: ['--event', 'off-cpu', '--off-cpu-min', '0', '--wakers=stacks'] } },
 ];
 
@@ -34,7 +38,7 @@ const line = (child, pattern) => new Promise((done, failed) => {
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function once({ scene, count }, options) {
-    const child = spawn(program, [scene, String(count)], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(program, [scene, String(count)], { cwd: folder, stdio: ['pipe', 'pipe', 'inherit'] });
     await line(child, /ready\n/);
     let watcher;
     if (options) {
@@ -54,7 +58,7 @@ async function once({ scene, count }, options) {
 
 const quantile = (list, q) => list.sort((a, b) => a - b)[Math.round(q * (list.length - 1))];
 const commit = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: here, encoding: 'utf8' }).stdout.trim();
-for (const scene of SCENES) {
+for (const scene of SCENES.filter((s) => !scenes || scenes.split(',').includes(s.scene))) {
     const taken = Object.fromEntries(Object.keys(scene.modes).map((mode) => [mode, []]));
     for (let round = 0; round < Number(rounds); round++)
         for (const [mode, options] of Object.entries(scene.modes)) taken[mode].push(await once(scene, options));

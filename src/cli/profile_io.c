@@ -13,9 +13,9 @@
 
 enum { CALLERS = 4, PARTS_SHOWN = 3 };
 
-/* What the programs in the kernel take for one, with its stack. */
-#define BLOCK_NS   5000
-#define CONNECT_NS 4000
+/* What the programs in the kernel take for one, with its stack (bench/event-price.mjs). */
+#define BLOCK_NS   6000
+#define CONNECT_NS 5000
 
 void profile_io_print_price(const struct sampler_options *o)
 {
