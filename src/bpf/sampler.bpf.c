@@ -24,6 +24,7 @@ const volatile unsigned int own_pid = 0;     /* the agent does not sample itself
 unsigned long long started_ns;      /* when the clock was set */
 unsigned long long clock_period_ns; /* on average, of a clock; 0: another event. The rate may change */
 unsigned long long clock_limit_ns;  /* a longer time between two ticks is a gap */
+unsigned int can_wake;              /* 1: the user's half waits to be woken */
 
 /* A question of the user's half, and the answer of on_name(). */
 unsigned long long kernel_address;
@@ -183,7 +184,7 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
         before = n > 0 ? (u32)n / 8 : 0;
     }
     sample->at = before;
-    sample->mapping = 0;
+    sample->mapping = sample->unmet = 0;
     sample->window_at = -sizeof(sample->window);
     sample->head.kernel_words = before;
     if (process && user) {
@@ -215,14 +216,32 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
     return sizeof(struct sampler_sample) + at * 8;
 }
 
-static __always_inline void send(struct sample *sample, u64 size)
+/* At low rates the user's half sleeps until something comes that it must see at once: a process that it does
+ * not know, and names that are in a process's memory alone. The rest it takes when it comes by. */
+static __always_inline u64 wakes_up(void)
+{
+    return can_wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline int names_pass(struct sampler_process *process, u32 end)
+{
+    return end != END_COMPLETE || process->has_script || process->java_high || process->python.key_address ||
+           process->ruby.module_address;
+}
+
+static __always_inline void send_with(struct sample *sample, u64 size, u64 flags)
 {
     HIDE(size);
     if (size > sizeof(sample->head) + sizeof(sample->words))
         size = sizeof(sample->head) + sizeof(sample->words);
     HIDE(size);
-    if (bpf_ringbuf_output(&samples, sample, size, BPF_RB_NO_WAKEUP))
+    if (bpf_ringbuf_output(&samples, sample, size, flags))
         count(COUNT_LOST);
+}
+
+static __always_inline void send(struct sample *sample, u64 size)
+{
+    send_with(sample, size, BPF_RB_NO_WAKEUP);
 }
 
 /* The top of the stack; how many pages of it. By pages, because some in the middle may never have been
@@ -277,7 +296,7 @@ static __always_inline void send_copy(void *ctx, struct sampler_process *process
         size = sizeof(*copy);
     HIDE(size);
     count(COUNT_UNKNOWN);
-    if (bpf_ringbuf_output(&samples, copy, size, BPF_RB_NO_WAKEUP))
+    if (bpf_ringbuf_output(&samples, copy, size, wakes_up()))
         count(COUNT_LOST);
 }
 
@@ -340,9 +359,11 @@ static __always_inline void tick(struct bpf_perf_event_data *ctx, u64 now_ns)
         begin(&sample->head, SAMPLE_CPU, weight, now_ns);
         u32 size = fill(ctx, sample, process, has_user ? &user : 0, task, in_kernel, slot);
         u32 end = sample->head.end;
-        if (!process || !has_user || (end != END_NO_MODULE && end != END_NO_ROW) ||
-            now_ns >= process->young_until_ns) {
-            send(sample, size);
+        int again = (end == END_NO_MODULE || end == END_NO_ROW) &&
+                    (sample->unmet || (process && now_ns < process->young_until_ns));
+        if (!process || !has_user || !again) {
+            send_with(sample, size,
+                      process && has_user && names_pass(process, end) ? wakes_up() : BPF_RB_NO_WAKEUP);
             return;
         }
     }
@@ -539,7 +560,7 @@ static __always_inline void send_note(u32 kind, u32 pid, u64 value)
         return;
     begin(head, kind, value, bpf_ktime_get_ns());
     head->pid = pid;
-    bpf_ringbuf_submit(head, 0);
+    bpf_ringbuf_submit(head, BPF_RB_NO_WAKEUP);
 }
 
 SEC("raw_tp/sched_process_fork")

@@ -29,6 +29,7 @@ struct sample {
     u32 end;     /* enum sampler_end */
     u32 at;      /* next free word */
     u32 mapping; /* the last one, tried first */
+    u32 unmet;   /* 1: the walk ended at CODE_UNMET */
     u64 tick_ns; /* when this CPU's clock ticked last */
     u64 word;    /* what read_stack() read */
     u64 window_at;
@@ -390,7 +391,7 @@ VERIFIED_ALONE int find_code(struct sampler_process *p, struct sample *s, struct
         s->mapping = search.low - 1;
     }
     found->code = m->code;
-    if (m->code == CODE_SCRIPT || m->code == CODE_POINTER)
+    if (m->code == CODE_SCRIPT || m->code == CODE_POINTER || m->code == CODE_UNMET)
         return 0;
     struct unwind_row *row = row_at(m, pc);
     if (row)
@@ -453,6 +454,10 @@ VERIFIED_ALONE int step_out(struct sampler_process *p, struct sample *s, struct 
     if (code == CODE_JAVA && cfa_rule == CFA_RBP && offset == SAMPLER_JAVA_INTERPRETED)
         return step_java_interpreter(p, s);
     put(s, s->r.pc);
+    if (code == CODE_UNMET) {
+        s->unmet = 1;
+        return stop(s, END_NO_ROW);
+    }
     if (code == CODE_NO_ROW)
         cfa_rule = CFA_GAP;
     else if (code != CODE_ROWS && code != CODE_JAVA)

@@ -255,6 +255,13 @@ static bool goes_on(struct run *run, uint64_t end_ns)
            (s->child > 0 ? run->child_runs : !sampler_ended(s->sampler));
 }
 
+/* Who waits for a command looks often, and so does who is near an end. */
+static int patience_ms(const struct run *run, uint64_t end_ns, uint64_t now_ns)
+{
+    int most_ms = run->child_runs ? POLL_MS : sampler_patience_ms(run->sampling->sampler);
+    return end_ns - now_ns < (uint64_t)most_ms * NS_PER_MS ? POLL_MS : most_ms;
+}
+
 static int sample(struct run *run, uint64_t end_ns)
 {
     run->start_ns = clock_monotonic_ns();
@@ -270,7 +277,7 @@ static int sample(struct run *run, uint64_t end_ns)
         if (r >= 0 && (r = check_if_due(run, now_ns)) > 0)
             break;
         if (r >= 0)
-            r = poll(run, POLL_MS);
+            r = poll(run, patience_ms(run, MIN(end_ns, run->window ? run->window_end_ns : end_ns), now_ns));
     }
     sampler_stop(run->sampling->sampler);
     while (r >= 0 && (r = poll(run, 0)) > 0)

@@ -183,13 +183,22 @@ static bool code_of_runtime(const struct process *p, const struct mapping *m, st
     return false;
 }
 
+/* Rows of a file can wait until a stack leads into it: that is sent as a copy then, which has all but
+ * the frames of Python and Ruby. */
+static bool can_wait(const struct process *p, const struct native_file *file, const struct sampler_process *d)
+{
+    return p->shared->lazy && !p->gone && !native_file_met(file) && !d->python.key_address &&
+           !d->ruby.module_address;
+}
+
 static void describe_file(struct process *p, struct tables *tables, const struct mapping *m,
                           struct sampler_process *d)
 {
     struct runtime_code own;
     struct native_file *file = native_file_of(p->native, &native_modules(p->native)->list.at[m->module]);
-    const struct table_range *range = file ? tables_of(tables, file) : NULL;
-    enum sampler_code code = range ? CODE_ROWS : CODE_POINTER;
+    bool waits = file && can_wait(p, file, d);
+    const struct table_range *range = file && !waits ? tables_of(tables, file) : NULL;
+    enum sampler_code code = waits ? CODE_UNMET : range ? CODE_ROWS : CODE_POINTER;
     if (code_of_runtime(p, m, &own)) {
         add_mapping(d, m->start, own.start, code, range, m->load_bias);
         add_mapping(d, own.start, own.end, own.code, own.rows, own.bias);

@@ -35,6 +35,7 @@ struct process_moving {
 struct process_shared {
     bool source, lines; /* native frames carry file and line of their function; all have their own line */
     bool inlined;       /* functions that compilers have put into others are frames of their own */
+    bool lazy;          /* rows of a file are read when a stack leads into it, not when it is mapped */
     struct memory_pages pages; /* to be forgotten for each batch of samples */
     /* Of native frames, by file and address, as far as there is room: */
     struct map frames; /* place in `ids`, count in the low byte */

@@ -324,14 +324,21 @@ static void on_waker(struct sampler *s, const struct sampler_sample *sample, con
     wakers_woke(s->wakers, s->off, sample, frames, count);
 }
 
+/* The kernel's half may have lost the process to an execve, or have met code whose rows it has not. */
+static void tell(struct sampler *s, struct process *process, const struct sampler_sample *sample)
+{
+    if (process && !process->gone && process->pid == (pid_t)sample->pid)
+        sampler_publish(s, process);
+}
+
 /* A process that the kernel's half does not know: this sample is walked here. */
 static void on_copy(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
 {
     struct process *process = sampler_process_of(s, (pid_t)sample->pid, sample->time_ns);
-    if (process && !process->gone && process->pid == (pid_t)sample->pid)
-        sampler_publish(s, process); /* the kernel's half may have lost it to an execve */
-    if (!s->on || !sample->weight || (s->options.cgroup && !process))
+    if (!s->on || !sample->weight || (s->options.cgroup && !process)) {
+        tell(s, process, sample);
         return;
+    }
     s->stack->count = 0;
     s->stack->runtime = FRAME_NATIVE;
     s->stack->end = END_COMPLETE;
@@ -348,6 +355,7 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
     } else {
         end = process ? END_NO_MEMORY : END_GONE;
     }
+    tell(s, process, sample);
     add_stack(s, s->on, process, sample, words + sample->user_words, end, NULL);
 }
 
@@ -429,10 +437,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
     s->polled = 0;
     if (!s->first_ns && s->now_ns - s->started_ns < EAGER_NS) /* the first stack is waited for */
         timeout_ms = MIN(timeout_ms, EAGER_MS);
-    if (timeout_ms > 0) { /* the kernel's half does not wake us: that would cost its targets */
-        struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000l};
-        nanosleep(&pause, NULL);
-    }
+    sampler_wait(s, timeout_ms);
     s->now_ns = clock_monotonic_ns();
     if (ticks_redraw(&s->ticks, s->now_ns))
         s->bpf->bss->clock_limit_ns = ticks_limit(s->ticks.period_ns);
@@ -463,6 +468,8 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     if (!s)
         return problem_set(problem, -ENOMEM, "out of memory");
     s->options = *options;
+    s->epoll = -1;
+    s->shared.lazy = sampler_is_slow(options);
     s->shared.lines = options->lines;
     s->shared.inlined = options->inlined;
     s->shared.source = options->source || options->lines;
@@ -495,6 +502,7 @@ int sampler_start(struct sampler *s, struct problem *problem)
         return problem_set(problem, r, "out of memory");
     s->now_ns = s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
     ticks_start(&s->ticks, s->started_ns);
+    sampler_wait_open(s);
     return 0;
 }
 
@@ -508,6 +516,7 @@ void sampler_set_frequency(struct sampler *s, unsigned frequency)
     if (!before || !now || before == now)
         return;
     s->options.frequency = frequency;
+    sampler_wait_set(s);
     s->bpf->bss->clock_limit_ns = MAX(s->bpf->bss->clock_limit_ns, ticks_limit(now));
     s->bpf->bss->clock_period_ns = now;
     ticks_set_period(&s->ticks, now, clock_monotonic_ns());
@@ -526,6 +535,7 @@ void sampler_close(struct sampler *s)
     if (!s)
         return;
     sampler_stop(s);
+    sampler_wait_close(s);
     ring_buffer__free(s->ring);
     sideband_free(s->sideband);
     map_foreach (&s->processes, slot)

@@ -139,6 +139,9 @@ const char *const *sampler_marks(void);
 int sampler_start(struct sampler *sampler, struct problem *problem);
 void sampler_stop(struct sampler *sampler);
 
+/* How long sampler_poll() may be let wait: at low rates it is woken by what cannot. */
+int sampler_patience_ms(const struct sampler *sampler);
+
 /* Changes the rate while it samples; nothing for events that are no clocks. A sample's weight is the time
  * since the tick before it, so that no time is lost or counted twice. */
 void sampler_set_frequency(struct sampler *sampler, unsigned frequency);

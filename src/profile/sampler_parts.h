@@ -45,6 +45,8 @@ struct sampler {
     uint64_t started_ns;
     uint64_t stopped_ns;      /* 0: not yet; what begins later is not counted */
     struct profile *on, *off; /* during a poll */
+    int epoll;                /* of sampler_wait.c; -1: there is none */
+    bool waits;               /* for it; else it sleeps */
     uint64_t now_ns;
     uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
     uint64_t first_ns; /* when the first stack was named */
@@ -99,6 +101,17 @@ int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct probl
 /* What takes rights, before anything of other processes is read. The same. */
 int sampler_attach(struct sampler *s, struct problem *problem);
 void sampler_detach_allocs(struct sampler *s);
+
+/* ---- sampler_wait.c ---- */
+
+/* Ticks alone, and so few of them that what is done once for each look counts. */
+bool sampler_is_slow(const struct sampler_options *options);
+void sampler_wait_open(struct sampler *s);
+/* After the rate has changed. */
+void sampler_wait_set(struct sampler *s);
+void sampler_wait_close(struct sampler *s);
+/* For that long, or less when something comes that cannot wait. */
+void sampler_wait(struct sampler *s, int timeout_ms);
 
 /* ---- sampler.c ---- */
 

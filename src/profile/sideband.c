@@ -13,6 +13,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -123,6 +124,15 @@ int sideband_open(struct sideband **ret_sideband)
     }
     *ret_sideband = s;
     s = NULL;
+    return 0;
+}
+
+int sideband_watch(const struct sideband *s, int epoll)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    for (size_t i = 0; i < s->ring_count; i++)
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, s->rings[i].fd, &event) < 0)
+            return -errno;
     return 0;
 }
 

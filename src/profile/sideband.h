@@ -18,6 +18,9 @@ int sideband_open(struct sideband **ret_sideband);
 void sideband_free(struct sideband *sideband);
 DEFINE_FREEP(struct sideband, sideband_free)
 
+/* Adds what it listens to to an epoll descriptor: it wakes when a buffer is half full. Negative errno. */
+int sideband_watch(const struct sideband *sideband, int epoll);
+
 /* Takes what was announced since the last call; it counts only once sideband_apply() gets there. */
 void sideband_read(struct sideband *sideband);
 

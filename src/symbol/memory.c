@@ -193,21 +193,19 @@ void memory_pages_done(struct memory_pages *pages)
     pages->at = NULL;
 }
 
-int memory_read_string(pid_t pid, uint64_t address, char *buffer, size_t size)
+int memory_read_string(struct memory_pages *pages, pid_t pid, uint64_t address, char *buffer, size_t size)
 {
     if (size == 0)
         return -EINVAL;
     size_t done = 0;
     while (done + 1 < size) {
         size_t part = MIN(64 - (size_t)((address + done) % 64), size - 1 - done);
-        ssize_t n = memory_read_some(pid, address + done, buffer + done, part);
-        if (n < 0)
-            return (int)n;
-        if (n == 0)
-            return -EFAULT;
-        if (memchr(buffer + done, 0, (size_t)n))
+        int r = memory_read_through(pages, pid, address + done, buffer + done, part);
+        if (r < 0)
+            return r;
+        if (memchr(buffer + done, 0, part))
             return 0;
-        done += (size_t)n;
+        done += part;
     }
     buffer[done] = '\0';
     return 0;

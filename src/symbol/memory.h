@@ -40,7 +40,7 @@ int memory_read_through(struct memory_pages *pages, pid_t pid, uint64_t address,
 void memory_pages_forget(struct memory_pages *pages);
 void memory_pages_done(struct memory_pages *pages);
 
-/* A NUL-terminated string, cut to size - 1 bytes. */
-int memory_read_string(pid_t pid, uint64_t address, char *buffer, size_t size);
+/* A NUL-terminated string, cut to size - 1 bytes. pages: NULL, or as above. */
+int memory_read_string(struct memory_pages *pages, pid_t pid, uint64_t address, char *buffer, size_t size);
 
 #endif

@@ -396,6 +396,11 @@ struct unwind_table *native_file_table(struct native_file *file)
     return file->table;
 }
 
+bool native_file_met(const struct native_file *file)
+{
+    return file->tried_table;
+}
+
 int native_file_fact(struct native_file *file, fact_reader reader, size_t size, const void **ret_fact)
 {
     return facts_of(&file->facts, file->elf, reader, size, ret_fact);

@@ -86,6 +86,8 @@ struct elf *native_file_elf(struct native_file *file);
 /* Its unwind rows, read at the first call; NULL when it has none. */
 struct unwind_table;
 struct unwind_table *native_file_table(struct native_file *file);
+/* Was it called already? */
+bool native_file_met(const struct native_file *file);
 
 /* What reader finds in it, which is asked once: facts_of(). */
 int native_file_fact(struct native_file *file, fact_reader reader, size_t size, const void **ret_fact);

@@ -158,6 +158,30 @@ async function until(condition) {
     return condition();
 }
 
+// Rows of a file are read when a stack leads into it; by then the process is no longer young.
+test('at a low rate, code that is met late is walked and named', { skip: compiler }, () => {
+    const source = path.join(folder, 'late-library.c'), library = path.join(folder, 'late-library.so');
+    fs.writeFileSync(source, `
+static volatile unsigned long sink;
+__attribute__((noinline)) void late_inner(long n) { for (long i = 0; i < n; i++) sink += (unsigned long)i; __asm__ volatile(""); }
+__attribute__((noinline)) void late_middle(long n) { late_inner(n); sink++; __asm__ volatile(""); }
+void late_outer(long n) { late_middle(n); sink++; __asm__ volatile(""); }`);
+    execFileSync('cc', ['-O2', '-fomit-frame-pointer', '-fPIC', '-shared', '-o', library, source]);
+    const program = build('late', `
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    while (now(CLOCK_PROCESS_CPUTIME_ID) < 0.4) hot(100000);
+    usleep(2500000);
+    void (*late)(long) = (void (*)(long))dlsym(dlopen(argv[1], RTLD_NOW), "late_outer");
+    while (now(CLOCK_PROCESS_CPUTIME_ID) < 1.4) late(100000);
+}`);
+    const stacks = run('-q', '-F', '20', '-f', 'folded', '--', program, library).stdout.trim().split('\n').map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]);
+    const weight = (pattern) => stacks.filter(([stack]) => pattern.test(stack)).reduce((sum, [, ns]) => sum + ns, 0);
+    const all = weight(/late_inner/), whole = weight(/^(?!.*truncated).*main;late_outer;late_middle;late_inner/);
+    assert.ok(all > 0.5e9 && whole > 0.8 * all, JSON.stringify(stacks));
+});
+
 test('a store keeps windows, survives kill -9, and is compared in time', { skip: compiler }, async () => {
     const store = path.join(folder, 'kept-windows'), windows = () => (fs.existsSync(`${store}/windows`) ? fs.readdirSync(`${store}/windows`).filter((name) => /^\d+-1\.pb\.gz$/.test(name)) : []);
     const program = build('kept', `

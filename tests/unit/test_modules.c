@@ -142,9 +142,9 @@ static void reads_memory_up_to_the_hole(void **state)
     assert_int_equal(memory_read(getpid(), (uintptr_t)pages + 4090, copy, 10), -EFAULT);
     assert_int_equal(memory_read_some(getpid(), (uintptr_t)pages + 4090, copy, 4000), 6);
     strcpy(pages + 4090, "hello");
-    assert_int_equal(memory_read_string(getpid(), (uintptr_t)pages + 4090, copy, sizeof(copy)), 0);
+    assert_int_equal(memory_read_string(NULL, getpid(), (uintptr_t)pages + 4090, copy, sizeof(copy)), 0);
     assert_string_equal(copy, "hello");
-    assert_int_equal(memory_read_string(getpid(), (uintptr_t)pages + 4090, copy, 3), 0);
+    assert_int_equal(memory_read_string(NULL, getpid(), (uintptr_t)pages + 4090, copy, 3), 0);
     assert_string_equal(copy, "he");
     munmap(pages, 4096);
 }

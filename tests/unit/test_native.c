@@ -76,6 +76,18 @@ static void refuses_what_is_outside_the_copy(void **state)
     assert_false(stack_word(&copy, UINT64_MAX - 3, &word));
 }
 
+static void knows_which_files_were_met(void **state)
+{
+    struct native *native = NULL;
+    assert_int_equal(native_open(getpid(), &native, NULL), 0);
+    const struct module *self = modules_at(native_modules(native), (uintptr_t)native_outer, NULL);
+    struct native_file *file = native_file_of(native, self);
+    assert_false(native_file_met(file)); /* it is mapped, no more */
+    assert_non_null(native_file_table(file));
+    assert_true(native_file_met(file));
+    native_free(native);
+}
+
 static void count_forgotten(void *context, uint64_t note)
 {
     size_t *forgotten = context;
@@ -315,6 +327,7 @@ int main(int argc, char **argv)
     if (argc > 1) /* one of the programs above: until it is told to end */
         return write(1, &byte, 1) == 1 && read(0, &byte, 1) >= 0 ? 0 : 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(walks_to_main),
+                                       cmocka_unit_test(knows_which_files_were_met),
                                        cmocka_unit_test(refuses_what_is_outside_the_copy),
                                        cmocka_unit_test(unused_files_are_closed),
                                        cmocka_unit_test(facts_are_asked_once_for_each_file),

@@ -71,13 +71,13 @@ static const struct {
 uint64_t hotspot_word(const struct hotspot *h, uint64_t address)
 {
     uint64_t value = 0;
-    return memory_read(h->pid, address, &value, sizeof(value)) < 0 ? 0 : value;
+    return memory_read_through(h->pages, h->pid, address, &value, sizeof(value)) < 0 ? 0 : value;
 }
 
 int32_t hotspot_number(const struct hotspot *h, uint64_t address)
 {
     int32_t value = 0;
-    return memory_read(h->pid, address, &value, sizeof(value)) < 0 ? 0 : value;
+    return memory_read_through(h->pages, h->pid, address, &value, sizeof(value)) < 0 ? 0 : value;
 }
 
 uint64_t hotspot_unloads_now(const struct hotspot *h)
@@ -144,15 +144,15 @@ static void read_fields(struct hotspot *h, struct elf *elf, uint64_t bias)
         char type[64], field[64], kind[32] = "";
         uint64_t type_name, field_name, kind_name, value;
         int32_t is_static;
-        if (memory_read(h->pid, at, entry, stride) < 0)
+        if (memory_read_through(h->pages, h->pid, at, entry, stride) < 0)
             return;
         memcpy(&type_name, entry + (type_at & 127 & ~7u), 8);
         memcpy(&field_name, entry + (name_at & 127 & ~7u), 8);
         memcpy(&kind_name, entry + (kind_at & 127 & ~7u), 8);
         if (!type_name)
             return;
-        if (memory_read_string(h->pid, type_name, type, sizeof(type)) < 0 ||
-            memory_read_string(h->pid, field_name, field, sizeof(field)) < 0)
+        if (memory_read_string(h->pages, h->pid, type_name, type, sizeof(type)) < 0 ||
+            memory_read_string(h->pages, h->pid, field_name, field, sizeof(field)) < 0)
             continue;
         memcpy(&is_static, entry + (static_at & 127 & ~3u), 4);
         memcpy(&value, entry + ((is_static ? address_at : offset_at) & 127 & ~7u), 8);
@@ -162,7 +162,7 @@ static void read_fields(struct hotspot *h, struct elf *elf, uint64_t bias)
                  (!FIELD_NAMES[f].other_type || strcmp(type, FIELD_NAMES[f].other_type) != 0)))
                 continue;
             if (kind_name)
-                (void)memory_read_string(h->pid, kind_name, kind, sizeof(kind));
+                (void)memory_read_string(h->pages, h->pid, kind_name, kind, sizeof(kind));
             h->fields[f] = value;
             h->widths[f] = width_of(kind);
             h->has[f] = true;
@@ -181,7 +181,7 @@ static void read_types(struct hotspot *h, struct elf *elf, uint64_t bias)
         uint64_t name_address = hotspot_word(h, at + name_at);
         if (!name_address)
             return;
-        if (memory_read_string(h->pid, name_address, name, sizeof(name)) < 0)
+        if (memory_read_string(h->pages, h->pid, name_address, name, sizeof(name)) < 0)
             continue;
         if (strcmp(name, "HeapBlock") == 0)
             h->block_size = hotspot_word(h, at + size_at);
@@ -205,7 +205,7 @@ static bool same_frames(const struct hotspot *h, struct elf *elf, uint64_t bias)
         uint64_t name_address = hotspot_word(h, at + name_at);
         if (!name_address)
             break;
-        if (memory_read_string(h->pid, name_address, name, sizeof(name)) < 0)
+        if (memory_read_string(h->pages, h->pid, name_address, name, sizeof(name)) < 0)
             continue;
         if (strcmp(name, "frame::interpreter_frame_sender_sp_offset") == 0)
             sender = hotspot_number(h, at + value_at);
@@ -284,6 +284,19 @@ uint64_t hotspot_unloads(struct hotspot *h, uint64_t now_ns, uint64_t *ret_addre
     return hotspot_unloads_now(h);
 }
 
+/* Thousands of small pieces, which lie close together. */
+static bool read_tables(struct hotspot *h, struct elf *elf, uint64_t bias)
+{
+    struct memory_pages pages = {0};
+    h->pages = &pages;
+    read_fields(h, elf, bias);
+    read_types(h, elf, bias);
+    bool known = is_known(h) && same_frames(h, elf, bias);
+    h->pages = NULL;
+    memory_pages_done(&pages);
+    return known;
+}
+
 int hotspot_open(struct native *native, struct hotspot **ret_hotspot)
 {
     const struct modules *modules = native_modules(native);
@@ -296,9 +309,7 @@ int hotspot_open(struct native *native, struct hotspot **ret_hotspot)
         return -ENOMEM;
     h->native = native;
     h->pid = modules->pid;
-    read_fields(h, native_file_elf(file), library->load_bias);
-    read_types(h, native_file_elf(file), library->load_bias);
-    if (!is_known(h) || !same_frames(h, native_file_elf(file), library->load_bias)) {
+    if (!read_tables(h, native_file_elf(file), library->load_bias)) {
         hotspot_free(h);
         return -ENOTSUP;
     }

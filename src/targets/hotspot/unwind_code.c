@@ -73,7 +73,7 @@ static bool read_name(struct hotspot *h, uint64_t address, struct blob *blob)
     struct stub_name *last = &h->last_name;
     if (address != last->address) {
         last->address = 0;
-        if (memory_read_string(h->pid, address, last->name, sizeof(last->name)) < 0)
+        if (memory_read_string(h->pages, h->pid, address, last->name, sizeof(last->name)) < 0)
             return false;
         last->address = address;
     }

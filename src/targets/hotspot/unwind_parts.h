@@ -82,6 +82,7 @@ struct window {
 struct hotspot {
     struct native *native;
     pid_t pid;
+    struct memory_pages *pages; /* while its tables are read; else NULL */
     uint64_t fields[FIELDS];
     int8_t widths[FIELDS]; /* bytes; negative when it has a sign */
     bool has[FIELDS];
