@@ -35,8 +35,8 @@ struct reader {
     bool own;          /* the function's own head is still being read */
     bool after_own;    /* its parameters were just closed */
     bool after_do;
-    bool callable; /* the last name may be a function's that is called */
-    bool after_function;
+    bool callable;      /* the last name may be a function's that is called */
+    bool not_called;    /* nor the name behind it: "function", "new" */
     int trailing_while; /* a do body was closed: the next while ends it */
 };
 
@@ -235,8 +235,8 @@ static void read_word(struct reader *r)
     else
         emit(r, JS_NAME, start, js_key(r->text, start, length));
     r->after_do = !property && word_is(r, start, length, "do");
-    r->callable = !property && !r->keyword && !r->control && !r->after_function;
-    r->after_function = !property && word_is(r, start, length, "function");
+    r->callable = !property && !r->keyword && !r->control && !r->not_called;
+    r->not_called = !property && (word_is(r, start, length, "function") || word_is(r, start, length, "new"));
     r->previous = 'a';
 }
 
@@ -258,7 +258,7 @@ static void read_open(struct reader *r, uint32_t c)
     if (c == '(' && r->previous == 'a' && r->callable && r->inner == 0 && r->out->list.count)
         r->out->list.at[r->out->list.count - 1].calls = true;
     open_bracket(r, kind);
-    r->after_do = r->control = r->after_function = false;
+    r->after_do = r->control = r->not_called = false;
     r->previous = c;
 }
 
