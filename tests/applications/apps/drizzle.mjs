@@ -23,11 +23,11 @@ const app = express();
 app.get('/slowq', async (request, response) => response.json(await query(NAP, 'slowq')));
 app.get('/fastq', async (request, response) => response.json(await query(sql`select 1`, 'fastq')));
 app.get('/goods', async (request, response) => {
-    const rows = await db.select().from(goods).limit(trouble === 'rows' ? 150_000 : 20);
+    const rows = await db.select().from(goods).limit(trouble === 'rows' ? 400_000 : 20);
     response.json({ rows: rows.length });
 });
 const server = app.listen(0, '127.0.0.1', async () => {
-    await db.execute(sql`create table goods as select n as id, 'name ' || n as name, n as price, 'note ' || n as note from generate_series(1, ${sql.raw(trouble === 'rows' ? '150000' : '100')}) n`);
+    await db.execute(sql`create table goods as select n as id, 'name ' || n as name, n as price, 'note ' || n as note from generate_series(1, ${sql.raw(trouble === 'rows' ? '400000' : '100')}) n`);
     await Promise.all([query(sql`select 1`, 'warm'), query(sql`select 1`, 'warm')]);
     ready(server);
 });
