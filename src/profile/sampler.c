@@ -347,6 +347,8 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
         struct registers registers = {words[0], words[1], words[2]};
         struct stack_copy copy = {(words[1] - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull),
                                   (const uint8_t *)(words + 3), 8 * (sample->user_words - 3ul)};
+        if (process->mapped)
+            sampler_refresh_if_due(s, process);
         process_walk(process, s->on, sample, s->now_ns, &registers, &copy, s->stack, &end);
         process->refresh_wanted |= end == END_NO_MODULE || end == END_NO_ROW;
         sampler_refresh_if_due(s, process);

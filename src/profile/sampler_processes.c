@@ -177,25 +177,34 @@ const char *sampler_runtime(struct sampler *s, pid_t pid)
     return process ? process_runtime(process) : NULL;
 }
 
-static void refresh(struct sampler *s, struct process *process)
+/* What a process that has ended had mapped last, as the kernel has announced it until now. */
+static void take_announced(struct sampler *s, struct process *process)
 {
     struct modules modules;
     struct sideband_process seen;
+    process->mapped = false;
+    if (!s->sideband || !sideband_find(s->sideband, process->pid, &seen) || !seen.exec_ns ||
+        sideband_modules(s->sideband, process->pid, &modules) < 0)
+        return;
+    native_take_modules(process->native, &modules);
+    process_forget_names(&process->names);
+    process->gone = true;
+}
+
+static void refresh(struct sampler *s, struct process *process)
+{
     if (process_refresh(process) == 0) {
         sampler_publish(s, process);
         return;
     }
-    /* It ended since. What it mapped last, the kernel announced. */
-    if (s->sideband && sideband_find(s->sideband, process->pid, &seen) && seen.exec_ns &&
-        sideband_modules(s->sideband, process->pid, &modules) == 0) {
-        native_take_modules(process->native, &modules);
-        process->gone = true;
-    }
+    take_announced(s, process); /* it ended since */
 }
 
 /* A young process loads its libraries: it is read again soon. An old one seldom changes. */
 void sampler_refresh_if_due(struct sampler *s, struct process *process)
 {
+    if (process->gone && process->mapped) /* it had ended when it was first seen; later samples know more */
+        take_announced(s, process);
     if (process->gone)
         return;
     uint64_t now = clock_monotonic_ns(), age = now - process->loaded_ns, life = now - process->born_ns;

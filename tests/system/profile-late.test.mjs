@@ -116,3 +116,33 @@ for line in sys.stdin:
 `);
     assertHonest('Python', await late(t, ['/usr/bin/python3', file]));
 });
+
+// The first samples are from before the library was mapped: what is known of the process then is not all that will be.
+test('a program that has ended before it is read, and had loaded a library meanwhile, has the library\'s names', { skip: skip || (!have('cc') && 'needs a C compiler') }, async (t) => {
+    const folder = temporary(t), at = (name) => path.join(folder, name), spin = 'for (struct timespec now; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), now.tv_sec * 1000 + now.tv_nsec / 1000000 < until;) for (int i = 0; i < 10000; i++) sink += i;';
+    fs.writeFileSync(at('library.c'), `#include <time.h>\nstatic volatile unsigned long sink;\nvoid inLibrary(long until) { ${spin} }\n`);
+    fs.writeFileSync(at('program.c'), `#include <dlfcn.h>\n#include <time.h>\nstatic volatile unsigned long sink;\n__attribute__((noinline)) void inProgram(long until) { ${spin} __asm__ volatile(""); }
+int main(void) { inProgram(60); void *library = dlopen("${at('library.so')}", RTLD_NOW); ((void (*)(long))dlsym(library, "inLibrary"))(180); return 0; }\n`);
+    execFileSync('cc', ['-O1', '-shared', '-fPIC', '-o', at('library.so'), at('library.c')]);
+    execFileSync('cc', ['-O1', '-o', at('program'), at('program.c'), '-ldl']);
+    const shell = start(t, 'sh', ['-c', `echo ready; while read line; do ${at('program')}; ${at('program')}; ${at('program')}; echo done; done`], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await shell.until(/ready/, { stream: 'stdout' });
+    const sampling = start(t, SONDE, ['profile', '-F', '997', '-f', 'folded', String(shell.pid)]);
+    await eventually('it samples', () => sampling.over || /^Seccomp:\t2$/m.test(fs.readFileSync(`/proc/${sampling.pid}/status`, 'utf8')));
+    // What a program does before sonde is stopped shows that it samples.
+    shell.child.stdin.write('first\n');
+    await shell.until(/done/, { stream: 'stdout' });
+    sampling.child.kill('SIGSTOP');
+    await eventually('it is stopped', () => /^State:\tT/m.test(fs.readFileSync(`/proc/${sampling.pid}/status`, 'utf8')));
+    shell.child.stdin.write('second\n');
+    await shell.until(/done\ndone/, { stream: 'stdout' });
+    sampling.child.kill('SIGINT');
+    sampling.child.kill('SIGCONT');
+    const { status, stdout, stderr } = await sampling.ended;
+    assert.equal(status, 0, stderr);
+    const lines = stdout.trim().split('\n').map((line) => [line.slice(0, line.lastIndexOf(' ')).split(';'), Number(line.slice(line.lastIndexOf(' ')))]);
+    const sum = (name, pid) => lines.filter(([frames]) => frames[0] === pid && frames.some((frame) => frame === name)).reduce((all, [, weight]) => all + weight, 0) / 1e6;
+    const processes = [...new Set(lines.map(([frames]) => frames[0]))].filter((name) => name.startsWith('program (') && sum('inProgram', name) > 0);
+    assert.ok(processes.length >= 3, `${processes}: ${stdout}\n${stderr}`);
+    for (const name of processes) assert.ok(sum('inLibrary', name) > sum('inProgram', name), `${name} computed for twice as long in the library as before: ${sum('inProgram', name)} ms, and ${sum('inLibrary', name)} ms: ${stdout}\n${stderr}`);
+});
