@@ -35,19 +35,23 @@ static bool take_vlq(const uint8_t **at, const uint8_t *end, int64_t *ret)
     return false;
 }
 
-/* Entries are {code offset, position}, both as differences; a code offset d < 0 stands for -(d + 1), at an
- * expression. The first difference is from -1, which is where a function is entered. The last entry at or
- * before the offset counts. */
-static int32_t look_up(const uint8_t *table, uint32_t length, int32_t offset)
+/* Entries are {code offset, position}, both as differences. A code offset d < 0 stands for -(d + 1), at an
+ * expression; newer builds (seen in Node 26) have two bits below an offset without a sign instead. The first
+ * difference is from -1, which is where a function is entered. The last entry at or before the offset
+ * counts; ret_end: the last entry's. */
+static int32_t look_up(const uint8_t *table, uint32_t length, int32_t offset, bool newer, int64_t *ret_end)
 {
     int64_t code = -1, position = 0, found = -1, d;
     for (const uint8_t *at = table; take_vlq(&at, table + length, &d);) {
-        code += d >= 0 ? d : -(d + 1);
-        if (!take_vlq(&at, table + length, &d) || code > offset)
+        int64_t step = d >= 0 ? d : -(d + 1);
+        code += newer ? step / 2 : step;
+        if (!take_vlq(&at, table + length, &d))
             break;
         position += d;
-        found = (position >> 1 & 0x3fffffff) - 1;
+        if (code <= offset)
+            found = (position >> 1 & 0x3fffffff) - 1;
     }
+    *ret_end = code;
     return (int32_t)found;
 }
 
@@ -63,7 +67,12 @@ static int32_t position_from_table(const struct v8_heap *heap, uint64_t bytecode
     if ((type != l->type_byte_array && (!l->type_trusted_byte_array || type != l->type_trusted_byte_array)) ||
         !v8_bytes(heap, table, l->byte_array_data, 4u << 20, &bytes, &length))
         return -1;
-    int32_t position = look_up(bytes, length, offset);
+    uint64_t size;
+    int64_t end;
+    int32_t position = look_up(bytes, length, offset, false, &end);
+    /* Read in the older way, offsets of the newer are twice as large, and beyond the function's end. */
+    if (v8_word(heap, bytecodes, 8, &size) && v8_is_smi(size) && end >= v8_smi(size))
+        position = look_up(bytes, length, offset, true, &end);
     free(bytes);
     return position;
 }
