@@ -415,6 +415,27 @@ static __always_inline void tell_death(struct thread_state *s, u64 now)
                .reason = SONDE_off_reason_ended, .unfinished = 1);
 }
 
+/* What may lie between waking a thread and its leaving all the same. Times of two CPUs may be the wrong way
+ * round: two units are one. */
+enum { EARLY_UNIT_NS = 1024, EARLY_UNITS = 50 };
+
+static __always_inline u32 early_now(u64 now)
+{
+    return (u32)(now / EARLY_UNIT_NS) | 1;
+}
+
+/* Who woke it before this: it went on, and goes to sleep for another reason. */
+static __always_inline void forget_early(struct thread_state *s, _Bool goes_on, u64 now)
+{
+    if (!s->early)
+        return;
+    if (goes_on || early_now(now) + 2 - s->early > EARLY_UNITS) {
+        s->waker_pid = s->waker_tid = 0;
+        s->woken_by = SONDE_woken_by_nobody;
+    }
+    s->early = 0;
+}
+
 static __always_inline void leave(struct task_struct *task, struct thread_state *s, _Bool preempted,
                                   u32 task_state, u64 now)
 {
@@ -423,6 +444,7 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
     else if (s->brief_count && between(s->back_ns, now) >= SONDE_BRIEF_NS)
         tell_brief(s, now);
     tell_filters(task, s, now);
+    forget_early(s, preempted || task_state == 0, now);
     s->ready_ns = 0;
     s->delay_ns = counts_queues ? task->sched_info.run_delay : 0;
     if (preempted || task_state == 0) {
@@ -553,14 +575,12 @@ int BPF_PROG(on_switch_without_state, _Bool preempted, struct task_struct *previ
     return 0;
 }
 
-/* Who wakes is known when it begins to. A thread that is still in its CPU's queue and has not left is
- * not woken: it does not go to sleep. */
+/* Who wakes is known when it begins to. A thread that is still in its CPU's queue and has not left need not
+ * go to sleep; if it leaves right after, before who wakes it could stop it, this is what ends its wait. */
 static __always_inline void waking(struct task_struct *task, _Bool can_count)
 {
     struct task_struct *current = bpf_get_current_task_btf();
     struct thread_state *s = state_of(task), *waker = 0;
-    if (s && !s->off_ns && task->on_rq)
-        s = 0;
     if (WANTED(wakeup))
         waker = state_of(current);
     else if (!s)
@@ -574,6 +594,7 @@ static __always_inline void waking(struct task_struct *task, _Bool can_count)
     }
     if (!s)
         return;
+    s->early = !s->off_ns && task->on_rq ? early_now(bpf_ktime_get_ns()) : 0;
     s->waker_pid = s->waker_tid = 0;
     s->woken_by = context == CONTEXT_THREAD    ? SONDE_woken_by_thread
                   : context == CONTEXT_UNKNOWN ? SONDE_woken_by_unknown

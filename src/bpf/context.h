@@ -67,8 +67,22 @@ static __always_inline int wakes_parent(struct task_struct *current, struct task
            BPF_CORE_READ((struct task_struct___related *)current, real_parent, tgid) == woken->tgid;
 }
 
+struct task_struct___waiting {
+    unsigned int in_iowait : 1;
+} __attribute__((preserve_access_index));
+
+/* It waits for a disk or for a timer. What wakes it is most likely their interrupt, in whichever thread's
+ * call that comes. */
+static __always_inline int waits_for_interrupt(struct task_struct *task)
+{
+    s32 fd;
+    u32 call = call_of(task, &fd);
+    return BPF_CORE_READ_BITFIELD_PROBED((struct task_struct___waiting *)task, in_iowait) ||
+           (call != SONDE_SYSCALL_NONE && call_kinds[call & (SONDE_SYSCALLS - 1)] & SONDE_CALL_SLEEPS);
+}
+
 /* Packets to a socket of the same machine are delivered in an interrupt at the end of the call that sent
- * them; where interrupts are not counted, what the thread is doing must tell. */
+ * them; where interrupts are not counted, what the two threads are doing must tell. */
 static __always_inline enum context context_of(struct task_struct *current, struct task_struct *woken,
                                                enum context counted)
 {
@@ -80,7 +94,8 @@ static __always_inline enum context context_of(struct task_struct *current, stru
     u32 call = current->pid && current->mm ? call_of(current, &fd) : SONDE_SYSCALL_NONE;
     if (call == SONDE_SYSCALL_NONE)
         return CONTEXT_INTERRUPT;
-    if (call_kinds[call & (SONDE_SYSCALLS - 1)] & (SONDE_CALL_SEND | SONDE_CALL_WAKES))
+    if (call_kinds[call & (SONDE_SYSCALLS - 1)] & (SONDE_CALL_SEND | SONDE_CALL_WAKES) &&
+        !waits_for_interrupt(woken))
         return CONTEXT_THREAD;
     return counted == CONTEXT_UNKNOWN ? CONTEXT_UNKNOWN : CONTEXT_INTERRUPT;
 }

@@ -30,6 +30,8 @@ struct request___old {
 static __always_inline void request_begins(void *ctx, u64 key, struct sampler_request *request)
 {
     u64 id = bpf_get_current_pid_tgid();
+    if (!bpf_map_delete_elem(&requests, &key)) /* it was another one's, whose end was not seen */
+        count(COUNT_NOT_FOLLOWED);
     request->id = __sync_fetch_and_add(&last_request, 1) + 1;
     request->stands_for = tracepoint_hit(ctx, request->id);
     if (!request->stands_for)

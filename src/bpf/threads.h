@@ -31,6 +31,7 @@ struct thread_state {
     u16 call, off_call; /* which it is in, and was in when it left its CPU */
     s32 fd, off_fd;     /* of those calls */
     u32 calls_attached; /* when it entered the call */
+    u32 early;          /* when it was woken before it left its CPU, in EARLY_UNIT_NS; 0: it was not */
     u64 enter_ns;       /* of the system call that it is in; 0: in none */
     u32 pid, tid;       /* as sonde's namespace has them */
 };

@@ -72,6 +72,8 @@ static const uint16_t ABOUT_FD[] = {__NR_sendmmsg,
 static const uint16_t WAKES[] = {__NR_futex, __NR_kill,       __NR_tkill, __NR_tgkill,
                                  __NR_exit,  __NR_exit_group, __NR_clone};
 
+static const uint16_t SLEEPS[] = {__NR_nanosleep, __NR_clock_nanosleep};
+
 static void set_kinds(uint8_t kinds[static SONDE_SYSCALLS], const uint16_t *calls, size_t count, uint8_t kind)
 {
     for (size_t i = 0; i < count; i++)
@@ -89,5 +91,6 @@ void kernel_call_kinds(uint8_t kinds[static SONDE_SYSCALLS])
     set_kinds(kinds, ABOUT_FD, ARRAY_SIZE(ABOUT_FD), SONDE_CALL_FD);
     set_kinds(kinds, WAKES, ARRAY_SIZE(WAKES), SONDE_CALL_WAKES);
     set_kinds(kinds, POLLS, ARRAY_SIZE(POLLS), SONDE_CALL_POLLS);
+    set_kinds(kinds, SLEEPS, ARRAY_SIZE(SLEEPS), SONDE_CALL_SLEEPS);
     kinds[__NR_mmap] = SONDE_CALL_FD_5;
 }

@@ -51,6 +51,7 @@ enum sonde_call_kind {
     SONDE_CALL_FD_5 = 16,   /* its fifth argument is a descriptor (mmap) */
     SONDE_CALL_WAKES = 32,  /* it wakes other threads (futex, kill, exit) */
     SONDE_CALL_POLLS = 64,  /* it waits for several descriptors */
+    SONDE_CALL_SLEEPS = 128 /* a timer ends it, or a signal */
 };
 
 /* A wait for a lock is of interest if it is no shorter (bpf/wakers.h). V8's waits for its own threads at the

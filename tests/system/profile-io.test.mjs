@@ -45,6 +45,8 @@ async function profile(t, options, [command, ...args], whole = false) {
     return { status, stdout, stderr, pid: program.pid, ready: (await program.ended).stdout.match(/^ready(.*)$/m)[1].trim().split(' ').map(Number) };
 }
 const foldedSum = (text) => [...text.matchAll(/ (\d+)$/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
+// Of so many requests of a page; while one waits in its disk's queue, another program's for the blocks beside it may become part of it.
+const isSum = (bytes, requests) => bytes >= requests * PAGE && bytes % 512 === 0 && bytes <= requests * PAGE + (4 << 20);
 const place = (places, name) => places.find((p) => p.function === name) ?? assert.fail(`${name}: ${said(places)}`);
 
 test('requests to a disk: each with its function, size and disk', { skip }, async (t) => {
@@ -55,7 +57,8 @@ test('requests to a disk: each with its function, size and disk', { skip }, asyn
     assert.match(stderr, /^sonde: each request to a disk takes about \d+ us more .*--hit-limit/m);
     const { unit, total, requests } = JSON.parse(stdout).profile;
     const rows = place(requests.places, 'read_rows'), log = place(requests.places, 'write_log');
-    assert.deepEqual([rows.count, rows.bytes, log.count, log.bytes], [40, 40 * PAGE, 24, 24 * PAGE], said(requests));
+    assert.deepEqual([rows.count, log.count], [40, 24], said(requests));
+    assert.ok(isSum(rows.bytes, 40) && isSum(log.bytes, 24), said(requests));
     assert.deepEqual(rows.parts.map((p) => [p.operation, p.count]), [['read', 40]]);
     assert.deepEqual(log.parts.map((p) => [p.operation, p.count]), [['write', 24]]);
     assert.ok(fs.existsSync(`/sys/class/block/${rows.parts[0].disk}`), said(rows.parts));
@@ -100,8 +103,8 @@ test('formats carry bytes and nanoseconds as such, and the same sums', { skip },
     const pprof = zlib.gunzipSync(await written('block', 'd.pb.gz')).toString('latin1');
     for (const word of ['block', 'bytes', 'read_rows']) assert.ok(pprof.includes(word), word);
     const folded = spawnSync(SONDE, ['profile', '--merge', '-f', 'folded', out('d.pb.gz')], { encoding: 'utf8' }).stdout;
-    assert.match(folded, /;main;read_rows;.*\[read \w+\]\S* 163840$/m);
-    assert.match(folded, /;main;write_log;.*\[write \w+\]\S* 98304$/m);
+    for (const [pattern, requests] of [[/;main;read_rows;.*\[read \w+\]\S* (\d+)$/m, 40], [/;main;write_log;.*\[write \w+\]\S* (\d+)$/m, 24]])
+        assert.ok(isSum(Number(pattern.exec(folded)?.[1]), requests), folded);
     assert.equal(foldedSum(folded) % 512, 0, folded);
 });
 
@@ -111,8 +114,8 @@ test('a list: who, how many, how long, of which disk', { skip }, async (t) => {
     const { status, stdout, stderr } = await profile(t, ['--event', 'block'], [build(folder, 'disk'), file]);
     assert.equal(status, 0, stderr);
     assert.match(stdout, /^\d+ requests to disks, .*: \S+ \ws on average, 99 % within .*, the longest /);
-    assert.match(stdout, /^ +40 +164 KB .* read_rows  \S*disk\.c:\d+ < main.*\(read \w+ 40\)$/m);
-    assert.match(stdout, /^ +24 +98\.3 KB .* write_log  \S*disk\.c:\d+ < main.*\(write \w+ 24\)$/m);
+    assert.match(stdout, /^ +40 +[\d.]+ [KM]B .* read_rows  \S*disk\.c:\d+ < main.*\(read \w+ 40\)$/m);
+    assert.match(stdout, /^ +24 +[\d.]+ [KM]B .* write_log  \S*disk\.c:\d+ < main.*\(write \w+ 24\)$/m);
     assert.match(stdout, /written back later, by threads of the kernel: --all shows those\.$/m);
 });
 
