@@ -54,14 +54,16 @@ function check({ folder, first, pieces }) {
     const found = pathOf(folder, first), begin = pieces[0].from, end = pieces.at(-1).to;
     const all = `${first}\nexpected:\n${told(pieces, begin)}\nfound:\n${told(within(found, begin, end), begin)}`;
     found.slice(1).forEach((s, i) => assert.equal(s.from, found[i].to, `a path without gaps ${all}`));
-    for (const piece of pieces) {
+    let asker = null; // of what comes, if it was not seen to wait yet
+    for (const [i, piece] of pieces.entries()) {
         const here = within(found, piece.from + EXACT_NS, piece.to - EXACT_NS);
         assert.ok(here.length, `${JSON.stringify(piece)} ${all}`);
-        // Who asked for it may have had more to do, or no CPU, before it waited.
-        const earlier = pieces[pieces.indexOf(piece) - 1]?.tid;
-        while (here.length && here[0].tid === earlier && earlier !== piece.tid && GOES_ON.includes(here[0].state)) here.shift();
+        // Who asked for it may have had more to do, or no CPU, before it waited: perhaps for longer than the first piece took.
+        if (i && pieces[i - 1].tid !== piece.tid) asker = pieces[i - 1].tid;
+        while (here.length && here[0].tid === asker && GOES_ON.includes(here[0].state)) here.shift();
+        if (here.length) asker = null;
         // Who would have waited for it, but had no CPU to begin to wait, waited for the CPU alone.
-        const later = pieces[pieces.indexOf(piece) + 1]?.tid;
+        const later = pieces[i + 1]?.tid;
         while (here.length && here.at(-1).tid === later && later !== piece.tid && NO_CPU.includes(here.at(-1).state)) here.pop();
         for (const s of here) {
             assert.equal(s.tid, piece.tid, `${JSON.stringify(s)} in ${JSON.stringify(piece)} ${all}`);
