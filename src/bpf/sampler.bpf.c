@@ -159,6 +159,8 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     head->ready_ns = head->unloads = 0;
     head->kernel_words = head->user_words = head->python_words = 0;
     head->cpu = bpf_get_smp_processor_id();
+    head->user = (u32)bpf_get_current_uid_gid();
+    head->unused = 0;
     bpf_get_current_comm(head->name, sizeof(head->name));
 }
 

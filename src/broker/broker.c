@@ -24,6 +24,7 @@
 #include "base/process_file.h"
 #include "base/rights.h"
 #include "broker/apart.h"
+#include "broker/domain.h"
 #include "broker/protocol.h"
 
 enum {
@@ -35,7 +36,7 @@ enum {
 };
 
 struct worker {
-    uint64_t user, user_namespace; /* the domain of trust that its targets are of */
+    struct domain domain; /* that its targets are of */
     int socket, pidfd;
     pid_t pid;
     struct sandbox_walls walls;
@@ -176,6 +177,16 @@ int broker_code_file(const struct proc *proc, const char *name, size_t length)
         return open_as_target(proc, name, open_map_of_code);
     int fd = geteuid() == 0 ? open_as_nobody(proc, name) : -EACCES;
     return fd == -EACCES || fd == -EPERM ? only_code(open_as_target(proc, name, process_file_open)) : fd;
+}
+
+int broker_public_file(const char *path)
+{
+    struct stat st;
+    int fd = open_as_nobody(NULL, path);
+    if (fd < 0 || (fstat(fd, &st) == 0 && st.st_mode & S_IROTH))
+        return fd;
+    close(fd); /* who is not root does not become anybody */
+    return -EACCES;
 }
 
 int broker_code_mapped(const struct proc *proc, uint64_t start, uint64_t end)
@@ -382,20 +393,20 @@ static int begin_worker(struct broker *broker, struct worker *worker, bool (*is_
 static int worker_for(struct broker *broker, const struct proc *proc, bool (*is_ending)(void),
                       struct worker **ret_worker, struct problem *problem)
 {
-    struct stat namespace = {0};
-    long user = proc_status_number(proc, "Uid");
-    (void)fstatat(proc->directory, "ns/user", &namespace, 0);
+    struct domain domain;
+    int r = domain_of(proc, &domain);
+    if (r < 0)
+        return problem_set(problem, r, "process %d: %s", proc->pid, strerror(-r));
     array_foreach (&broker->workers, w)
-        if ((*w)->user == (uint64_t)user && (*w)->user_namespace == namespace.st_ino) {
+        if (domain_same(&(*w)->domain, &domain)) {
             *ret_worker = *w;
             return 0;
         }
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
         return -ENOMEM;
-    *worker = (struct worker){
-        .user = (uint64_t)user, .user_namespace = namespace.st_ino, .socket = -1, .pidfd = -1};
-    int r = begin_worker(broker, worker, is_ending, problem);
+    *worker = (struct worker){.domain = domain, .socket = -1, .pidfd = -1};
+    r = begin_worker(broker, worker, is_ending, problem);
     if (r == 0)
         r = array_add(&broker->workers, worker);
     if (r < 0) {
@@ -483,7 +494,7 @@ static int send_work(const struct worker *worker, pid_t target, const void *byte
 int broker_work(struct broker *broker, struct proc *proc, const void *bytes, size_t length,
                 bool (*is_ending)(void), void **ret_result, size_t *ret_length, struct problem *problem)
 {
-    struct worker *worker;
+    struct worker *worker = NULL;
     int r = worker_for(broker, proc, is_ending, &worker, problem);
     if (r < 0)
         return r;

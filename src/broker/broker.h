@@ -63,6 +63,9 @@ int broker_answer(const struct proc *proc, uint32_t question, const char *name, 
  * (/tmp/perf-PID.map). A descriptor or a negative errno. */
 int broker_code_file(const struct proc *proc, const char *name, size_t length);
 
+/* A file by its path as we see it, if everybody may read it. */
+int broker_public_file(const char *path);
+
 /* The file that it has mapped there, for the same: if it is code (for root; else whatever it is). */
 int broker_code_mapped(const struct proc *proc, uint64_t start, uint64_t end);
 

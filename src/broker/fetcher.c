@@ -64,3 +64,8 @@ int fetcher_start(struct problem *problem)
         debugfile_fetch_from_now_on(ask);
     return r;
 }
+
+int fetcher_socket(void)
+{
+    return socket_to_fetcher;
+}

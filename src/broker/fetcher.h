@@ -10,4 +10,7 @@
  * with problem set. */
 int fetcher_start(struct problem *problem);
 
+/* The socket to it, for who passes it on to a process of his; -1: there is none. */
+int fetcher_socket(void);
+
 #endif

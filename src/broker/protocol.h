@@ -21,7 +21,9 @@ enum broker_verb {
     BROKER_DROP,
     BROKER_ANSWER,
     BROKER_QUESTION,
-    BROKER_RESULT
+    BROKER_RESULT,
+    BROKER_READER, /* of a lender: which worker reads a process, and its socket when it is new */
+    BROKER_END     /* of a lender: that worker is of no use any more */
 };
 
 /* A message may carry this many bytes, less than any socket's buffer. */

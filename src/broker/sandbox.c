@@ -165,10 +165,19 @@ static bool become(uid_t user)
 }
 
 /* A number that no user has: the kernel gives a process to nobody else of the same user to trace. */
+enum {
+    FIRST = 1560281088,
+    PIDS = 4 << 20
+}; /* far from users, subordinate users (/etc/subuid) and systemd's */
+
 static bool become_nobody_else(void)
 {
-    enum { FIRST = 1560281088 }; /* far from users, subordinate users (/etc/subuid) and systemd's */
     return become((uid_t)FIRST + (uid_t)getpid());
+}
+
+bool sandbox_is_nobody_else(uid_t user)
+{
+    return user >= FIRST && user < FIRST + PIDS;
 }
 
 /* All capabilities but these, of which those stay that the process has. */
@@ -215,6 +224,7 @@ static const struct sock_filter FILTER[] = {
     ALLOW(poll),
     ALLOW(ppoll),
     ALLOW(lseek),
+    ALLOW(dup),
     ALLOW(close),
     ALLOW(fstat),
     ALLOW(munmap),
@@ -493,11 +503,11 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
     if (geteuid() == 0) {
         walls.namespaces = empty_root();
         walls.own_user = become_nobody_else();
-        /* Where there is no such number (a container with user numbers of its own) root goes on without
-         * capabilities. */
-        if (!walls.own_user && !keep_capabilities(0))
-            return problem_set(problem, -EPERM, "a worker cannot give up root's rights: %s", strerror(errno));
     }
+    /* Where there is no such number (a container with user numbers of its own) root goes on without
+     * capabilities; and so does a user who was granted some. */
+    if (!walls.own_user && !keep_capabilities(0))
+        return problem_set(problem, -EPERM, "a worker cannot give up its rights: %s", strerror(errno));
     setrlimit(RLIMIT_NPROC, &none);
     setrlimit(RLIMIT_CORE, &none);
     setrlimit(RLIMIT_FSIZE, &none);

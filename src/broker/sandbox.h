@@ -35,6 +35,9 @@ void sandbox_close_standard(void);
 
 #define SANDBOX_NOBODY_ELSE ((uid_t)-1)
 
+/* Whether it is a user that confined processes of sonde become, each one of its own. */
+bool sandbox_is_nobody_else(uid_t user);
+
 /* What is left to a process that reads what others have made. Paths are files or directories, then with all
  * that is below them; one that does not exist is passed over. */
 struct sandbox_rights {

@@ -19,9 +19,16 @@ struct worker_kind {
     int (*work)(void *context, pid_t target, const void *bytes, size_t length, void **ret_result,
                 size_t *ret_length, struct problem *problem);
     void (*forget)(void *context, pid_t target);
+    /* Memory that it shares with who gives it work, as a descriptor, and bytes with it; before any work.
+     * NULL: there is none. */
+    void (*share)(void *context, int fd, const void *bytes, size_t length);
 };
 
 /* Confines this process and works until the broker has gone. */
 _Noreturn void worker_run(const struct worker_kind *kind, int socket);
+
+/* The same for one who gets its work over one socket and asks, also for memory, over another (lender.h); and
+ * over a third for files of debug information (fetcher.h; -1: it does not). */
+_Noreturn void worker_run_lent(const struct worker_kind *kind, int work, int questions, int fetcher);
 
 #endif

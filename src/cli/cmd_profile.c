@@ -33,6 +33,7 @@
 #include "profile/identity.h"
 #include "profile/intervals.h"
 #include "profile/outlier.h"
+#include "profile/namer.h"
 #include "profile/sampler.h"
 #include "profile/unread.h"
 #include "profile/windows.h"
@@ -189,7 +190,7 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6 +
-                 (double)confine_lent_ns() / 1e9;
+                 (double)(confine_lent_ns() + c->namer_ns) / 1e9;
     fprintf(stderr, "sonde: %llu stacks", (unsigned long long)c->stacks);
     if (c->stacks)
         fprintf(stderr, ", %.2f %% complete (", 100.0 * (double)c->complete / (double)c->stacks);
@@ -204,8 +205,8 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
     fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %ld MB and %zu MB of maps",
             c->stacks ? ")" : "", (unsigned long long)c->lost,
             c->program_runs ? (double)c->program_ns / (double)c->program_runs : 0.0,
-            elapsed_ns ? 100.0 * cpu * 1e9 / (double)elapsed_ns : 0.0, own_memory() >> 20,
-            c->map_bytes >> 20);
+            elapsed_ns ? 100.0 * cpu * 1e9 / (double)elapsed_ns : 0.0,
+            (own_memory() + (long)c->namer_bytes) >> 20, c->map_bytes >> 20);
     if (c->first_ns)
         fprintf(stderr, "; first stack after %llu ms",
                 (unsigned long long)((c->first_ns - start_ns) / NS_PER_MS));
@@ -262,6 +263,17 @@ static void print_folded(const struct sampler_counts *c, const struct profile *p
         fprintf(stderr,
                 "sonde: %zu times the source lines of a file were left out: they take too much memory\n",
                 c->too_large);
+    if (c->namers_short)
+        fprintf(
+            stderr,
+            "sonde: %zu times a worker that reads processes (sonde:names) ran out of memory and was begun "
+            "anew: names are missing\n",
+            c->namers_short);
+    if (c->namers_failed)
+        fprintf(stderr,
+                "sonde: %zu times a worker that reads processes (sonde:names) died, hung or broke the rules: "
+                "names are missing\n",
+                c->namers_failed);
     free(totals);
 }
 
@@ -492,6 +504,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     if (o.merge)
         return merge_files(&o, o.command, profile);
     struct confine_sampler confined = {.marks = sampler_marks(),
+                                       .readers = &namer_kind,
                                        .output = o.output,
                                        .trace = o.trace,
                                        .store = o.store,

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "cli/confine.h"
 #include "cli/options.h"
+#include "profile/namer.h"
 #include "profile/sampler.h"
 
 enum view { VIEW_FUNCTIONS, VIEW_PROCESSES, VIEW_THREADS, VIEWS };
@@ -446,7 +447,7 @@ static int run_top(const struct command *self, int argc, char **argv)
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
     struct problem problem = {0};
     const struct confine_sampler confined = {
-        .marks = sampler_marks(), .pids = pids, .pid_count = options.pid_count};
+        .marks = sampler_marks(), .readers = &namer_kind, .pids = pids, .pid_count = options.pid_count};
     int r = confine_sampler_begin(&confined, &problem);
     if (r == 0)
         r = sampler_open(&options, &sampler, &problem);

@@ -276,7 +276,7 @@ int confine_sampler_begin(const struct confine_sampler *c, struct problem *probl
     int r = writer_start(paths, ARRAY_SIZE(paths), problem);
     if (r >= 0)
         r = fetcher_start(problem);
-    return r < 0 ? r : lender_start(c->marks, problem);
+    return r < 0 ? r : lender_start(c->marks, c->readers, problem);
 }
 
 /* The store is read as well as written: as who owns it. */

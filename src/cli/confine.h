@@ -65,11 +65,12 @@ int confine_reading(const char *command, const char *folder, struct problem *pro
 struct confine_sampler {
     const char *output, *trace, *store; /* a file and directories that it writes; NULL: none */
     const pid_t *pids;                  /* whom it samples, with all that they start; */
-    size_t pid_count;         /* 0: the child, the control group, or if there is neither everybody */
-    const char *cgroup;       /* part of the path of a control group; NULL: none */
-    bool connects;            /* listens or connects */
-    const char *const *marks; /* of processes whose memory it reads (sampler_marks()) */
-    pid_t child;              /* which it may end; 0: none */
+    size_t pid_count;                  /* 0: the child, the control group, or if there is neither everybody */
+    const char *cgroup;                /* part of the path of a control group; NULL: none */
+    bool connects;                     /* listens or connects */
+    const char *const *marks;          /* of processes whose memory is read (sampler_marks()) */
+    const struct worker_kind *readers; /* workers that read them; NULL: it parses for itself */
+    pid_t child;                       /* which it may end; 0: none */
 };
 
 /* Starts the processes that write its outputs, ask debuginfod servers and open what others have for it:

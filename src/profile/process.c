@@ -171,6 +171,7 @@ static void add_mapping(struct sampler_process *d, uint64_t start, uint64_t end,
         m->rows_high = range->rows_high;
         m->page_base = range->page_base;
         m->page_first = range->page_first;
+        m->serial = range->serial;
     }
 }
 

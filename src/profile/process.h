@@ -117,6 +117,7 @@ struct process_stack {
         runtime;          /* the first language above native code that was met, else FRAME_NATIVE */
     enum sampler_end end; /* where naming had to stop; END_COMPLETE: it did not */
     bool passing;         /* a name that was put last is none to be kept: more will be known soon */
+    bool unsettled;       /* the same of any of them, for the user to clear */
 };
 
 /* Names kept for each process: those of its native frames are kept with the files, too. */

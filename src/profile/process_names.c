@@ -240,6 +240,7 @@ static void name_untagged(struct process *p, struct profile *profile, const uint
     size_t before = out->count;
     out->passing = false;
     name_native(p, profile, SAMPLER_PC(words[0]), call, lines, out);
+    out->unsettled |= out->passing;
     if (known && out->passing)
         map_remove(&p->names.places, key);
     else if (known && !keep_frames(&p->names, out, before, known))
@@ -276,6 +277,7 @@ static void name_tagged(struct process *p, struct profile *profile, const struct
     if (at && runtime->identity)
         move.identity = runtime->identity(state, words + 1);
     runtime->name(state, p, profile, SAMPLER_PC(words[0]), call, words + 1, lines, out);
+    out->unsettled |= out->passing;
     if (!at)
         return;
     bool kept = !out->passing && keep_frames(&p->moving, out, before, &move.frames);

@@ -23,7 +23,6 @@
 #include "profile/waits.h"
 #include "profile/windows.h"
 
-#define POLL_NS      (100 * NS_PER_MS)
 #define THREAD_LIMIT 65536
 #define EAGER_NS     (200 * NS_PER_MS)
 #define EAGER_MS     1
@@ -47,7 +46,7 @@ const char *sampler_end_text(enum sampler_end end)
 
 /* ---- samples ---- */
 
-static void process_frame_text(char *text, size_t size, const struct process *process,
+static void process_frame_text(char *text, size_t size, const struct subject *process,
                                const struct sampler_sample *sample)
 {
     bool kernel = sample->end == END_KERNEL;
@@ -74,7 +73,7 @@ static void note_instance(struct sampler *s, struct profile *profile, uint32_t f
 static void note_end(struct sampler *s, struct profile *profile, const struct sampler_sample *sample)
 {
     char text[64];
-    const struct process *process = sampler_known_process(s, (pid_t)sample->pid);
+    const struct subject *process = sampler_known_process(s, (pid_t)sample->pid);
     if (!process || !profile || !profile->windows || !s->options.by_process)
         return;
     process_frame_text(text, sizeof(text), process, sample);
@@ -84,7 +83,7 @@ static void note_end(struct sampler *s, struct profile *profile, const struct sa
         instance->until_ns = sample->time_ns;
 }
 
-size_t sampler_groups(struct sampler *s, struct profile *profile, const struct process *process,
+size_t sampler_groups(struct sampler *s, struct profile *profile, const struct subject *process,
                       const struct sampler_sample *sample, enum sampler_end end,
                       uint32_t ret_frames[SAMPLER_GROUPS])
 {
@@ -233,7 +232,7 @@ static void add_wait(struct sampler *s, struct profile *profile, const struct sa
         waits_count_at(profile, sample, wakers_below(s->wakers, profile, node, chain), 1, blocked);
 }
 
-static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
+static void add_stack(struct sampler *s, struct profile *profile, const struct subject *process,
                       const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end,
                       const struct sampler_waker *waker)
 {
@@ -269,10 +268,10 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
 }
 
 bool sampler_name(struct sampler *s, struct profile *profile, const struct sampler_sample *sample,
-                  const uint64_t *words, struct process **ret_process)
+                  const uint64_t *words, struct subject **ret_process)
 {
     pid_t pid = (pid_t)sample->pid;
-    struct process *process = NULL;
+    struct subject *process = NULL;
     if (sample->end != END_KERNEL) {
         process = sampler_process_of(s, pid, sample->time_ns);
     } else if (s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, pid)) {
@@ -284,11 +283,11 @@ bool sampler_name(struct sampler *s, struct profile *profile, const struct sampl
     s->stack->count = 0;
     s->stack->runtime = FRAME_NATIVE;
     s->stack->end = END_COMPLETE;
-    const uint64_t *user = words + sample->kernel_words, *python = user + sample->user_words;
+    const uint64_t *user = words + sample->kernel_words;
     if (process && sample->user_words) {
         process->refresh_wanted |= sample->end == END_NO_MODULE || sample->end == END_NO_ROW;
         sampler_refresh_if_due(s, process);
-        process_name(process, profile, sample, user, python, s->now_ns, s->stack);
+        subject_name(s->namers, process, profile, sample, user, s->now_ns, s->stack);
     } else if (sample->user_words) {
         s->stack->end = END_GONE;
     }
@@ -301,7 +300,7 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
                      const struct sampler_waker *waker)
 {
     struct profile *profile = sample->kind == SAMPLE_OFF ? s->off : s->on;
-    struct process *process;
+    struct subject *process;
     if (sampler_name(s, profile, sample, words, &process))
         add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end, waker);
 }
@@ -310,7 +309,7 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
 static void on_waker(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
 {
     uint32_t frames[SAMPLER_KERNEL + ARRAY_SIZE(s->stack->frames) + 1];
-    struct process *process;
+    struct subject *process;
     char text[96];
     if (!s->wakers || !sampler_name(s, s->off, sample, words, &process))
         return;
@@ -325,16 +324,17 @@ static void on_waker(struct sampler *s, const struct sampler_sample *sample, con
 }
 
 /* The kernel's half may have lost the process to an execve, or have met code whose rows it has not. */
-static void tell(struct sampler *s, struct process *process, const struct sampler_sample *sample)
+static void tell(struct sampler *s, struct subject *process, const struct sampler_sample *sample)
 {
-    if (process && !process->gone && process->pid == (pid_t)sample->pid)
+    if (process && !process->gone && process->pid == (pid_t)sample->pid &&
+        (process->walked || sample->time_ns > process->published_ns))
         sampler_publish(s, process);
 }
 
 /* A process that the kernel's half does not know: this sample is walked here. */
 static void on_copy(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
 {
-    struct process *process = sampler_process_of(s, (pid_t)sample->pid, sample->time_ns);
+    struct subject *process = sampler_process_of(s, (pid_t)sample->pid, sample->time_ns);
     if (!s->on || !sample->weight || (s->options.cgroup && !process)) {
         tell(s, process, sample);
         return;
@@ -344,15 +344,12 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
     s->stack->end = END_COMPLETE;
     enum sampler_end end;
     if (process && sample->user_words > 3) {
-        struct registers registers = {words[0], words[1], words[2]};
-        struct stack_copy copy = {(words[1] - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull),
-                                  (const uint8_t *)(words + 3), 8 * (sample->user_words - 3ul)};
         if (process->mapped)
             sampler_refresh_if_due(s, process);
-        process_walk(process, s->on, sample, s->now_ns, &registers, &copy, s->stack, &end);
+        subject_walk(s->namers, process, s->on, sample, words, s->now_ns, s->stack, &end);
         process->refresh_wanted |= end == END_NO_MODULE || end == END_NO_ROW;
         sampler_refresh_if_due(s, process);
-        if (end == END_NO_MEMORY && copy.size == SAMPLER_COPY_BYTES)
+        if (end == END_NO_MEMORY && 8 * (sample->user_words - 3ul) == SAMPLER_COPY_BYTES)
             end = END_DEPTH;
     } else {
         end = process ? END_NO_MEMORY : END_GONE;
@@ -364,28 +361,29 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
 /* Code was mapped: the process is read again before its next stack is named. */
 static void on_mapped(void *context, pid_t pid)
 {
-    struct process *process = sampler_known_process(context, pid);
-    if (process)
-        process->mapped = true;
-}
-
-static void listen(struct sampler *s)
-{
-    s->announced_ns = clock_monotonic_ns(); /* what happened until now is in the buffers */
-    sideband_read(s->sideband);
-}
-
-static int sampler_on_event(void *context, void *data, size_t size)
-{
     struct sampler *s = context;
+    struct subject *process = sampler_known_process(s, pid);
+    if (process && (process->gone || s->applied_ns > process->loaded_ns))
+        process->mapped = true; /* else it was read after that */
+}
+
+/* A negative number: what comes next can wait. */
+static int on_record(struct sampler *s, const void *data, size_t size)
+{
     const struct sampler_sample *sample = data;
     if (size < sizeof(*sample))
         return 0;
+    s->user = sample->user;
     if (s->stopped_ns && sample->time_ns > s->stopped_ns)
         return 0; /* where more comes than can be named, there would be no end */
+    if (namers_has(s->namers, (pid_t)sample->pid)) { /* what we cause is no part of the profile */
+        sampler_ignore(s, (pid_t)sample->pid);
+        return 0;
+    }
     if (s->sideband) {
         if (sample->time_ns > s->announced_ns) /* it came while others were named */
-            listen(s);
+            sampler_listen(s);
+        s->applied_ns = sample->time_ns;
         sideband_apply(s->sideband, sample->time_ns, on_mapped, s);
     }
     const uint64_t *words = (const uint64_t *)(sample + 1);
@@ -427,7 +425,7 @@ static int sampler_on_event(void *context, void *data, size_t size)
         break;
     }
     /* Where more comes than can be named, the caller still gets its turn. */
-    return ++s->taken % 64 == 0 && clock_monotonic_ns() - s->now_ns > POLL_NS ? -ECANCELED : 0;
+    return ++s->taken % 8 == 0 && clock_monotonic_ns() - s->now_ns > SAMPLER_POLL_NS ? -ECANCELED : 0;
 }
 
 /* ---- polling ---- */
@@ -439,27 +437,32 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
     s->polled = 0;
     if (!s->first_ns && s->now_ns - s->started_ns < EAGER_NS) /* the first stack is waited for */
         timeout_ms = MIN(timeout_ms, EAGER_MS);
-    sampler_wait(s, timeout_ms);
+    struct record record;
+    sampler_wait(s, records_ahead(&s->records, 0, &record) ? 0 : timeout_ms); /* they have waited already */
     s->now_ns = clock_monotonic_ns();
     if (ticks_redraw(&s->ticks, s->now_ns))
         s->bpf->bss->clock_limit_ns = ticks_limit(s->ticks.period_ns);
     sampler_settle(s);
-    memory_pages_forget(&s->shared.pages);
+    namers_begin_batch(s->namers);
     if (s->sideband)
-        listen(s);
-    int r = ring_buffer__consume(s->ring);
+        sampler_listen(s);
+    int r = sampler_empty_ring(s);
+    sampler_meet_new(s);
+    while (r == 0 && records_take(&s->records, &record) && on_record(s, record.data, record.size) == 0)
+        ;
     if (s->sideband) {
+        s->applied_ns = UINT64_MAX;
         sideband_apply(s->sideband, UINT64_MAX, on_mapped, s);
         map_foreach (&s->processes, slot) {
-            struct process *process = (struct process *)(uintptr_t)slot->value;
-            if (process && process->mapped)
+            struct subject *process = (struct subject *)(uintptr_t)slot->value;
+            if (process && process->mapped && clock_monotonic_ns() - s->now_ns < 2 * SAMPLER_POLL_NS)
                 sampler_refresh_if_due(s, process);
         }
     }
     sampler_tidy(s);
     if (s->options.hits)
         sampler_watch_hits(s);
-    return r < 0 && r != -ECANCELED ? r : s->polled;
+    return r < 0 ? r : MAX(s->polled, records_ahead(&s->records, 0, &record));
 }
 
 /* ---- start and end ---- */
@@ -471,19 +474,23 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
         return problem_set(problem, -ENOMEM, "out of memory");
     s->options = *options;
     s->epoll = -1;
-    s->shared.lazy = sampler_is_slow(options);
-    s->shared.lines = options->lines;
-    s->shared.inlined = options->inlined;
-    s->shared.source = options->source || options->lines;
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES); /* else it grows with what was freed */
     s->description = calloc(1, sizeof(*s->description));
     s->stack = calloc(1, sizeof(*s->stack));
     if (options->waker_stacks && wakers_new(&s->wakers) < 0)
         return problem_set(problem, -ENOMEM, "out of memory");
-    if (!s->description || !s->stack || native_files_new(&s->files) < 0)
+    if (!s->description || !s->stack)
         return problem_set(problem, -ENOMEM, "out of memory");
-    native_files_on_forget(s->files, tables_drop, &s->tables);
-    int r = sampler_load(s, sampler_on_event, problem);
+    int r = sampler_load(s, sampler_keep_record, problem);
+    const struct namer_options reads = {.row_limit = s->tables.row_limit,
+                                        .lines = options->lines,
+                                        .source = options->source || options->lines,
+                                        .inlined = options->inlined,
+                                        .lazy = sampler_is_slow(options)};
+    if (r >= 0 && namers_new(&reads, &s->tables, &s->namers) < 0)
+        r = problem_set(problem, -ENOMEM, "out of memory");
+    if (r >= 0)
+        sampler_look_ahead(s);
     if (r >= 0)
         r = sampler_attach(s, problem);
     if (r < 0)
@@ -498,6 +505,8 @@ int sampler_start(struct sampler *s, struct problem *problem)
     int r = s->options.pid_count ? sampler_read_named(s, problem) : 0;
     if (r < 0)
         return r;
+    if (s->command)
+        namers_prepare(s->namers, s->command);
     if (s->options.whole_machine)
         sampler_read_ahead(s);
     if (s->family && (r = sampler_add_newborn(s)) < 0)
@@ -541,10 +550,10 @@ void sampler_close(struct sampler *s)
     ring_buffer__free(s->ring);
     sideband_free(s->sideband);
     map_foreach (&s->processes, slot)
-        process_free((struct process *)(uintptr_t)slot->value);
+        subject_free(s->namers, (struct subject *)(uintptr_t)slot->value);
     map_done(&s->processes);
-    native_files_free(s->files);
-    process_shared_done(&s->shared);
+    namers_free(s->namers);
+    records_done(&s->records);
     if (s->tables.rows)
         munmap(s->tables.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row));
     if (s->tables.pages)
@@ -621,7 +630,12 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     map_foreach (&s->processes, slot)
         c.processes += slot->value != 0;
     c.folded = s->folded;
-    c.too_large = native_files_too_large(s->files);
+    const struct namers_counts namers = namers_counts(s->namers);
+    c.too_large = namers.too_large;
+    c.namer_ns = namers.cpu_ns;
+    c.namers_short = namers.short_of_memory;
+    c.namers_failed = namers.failed;
+    c.namer_bytes = namers.bytes;
     c.hits = s->hits;
     c.hits_stopped_ns = s->hits_stopped_ns;
     c.missed = bpf_missed_runs(s->bpf->obj);

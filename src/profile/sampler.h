@@ -107,6 +107,8 @@ struct sampler_counts {
     size_t processes;
     size_t folded;    /* that ended and share a place in the profile with others of their name */
     size_t too_large; /* files whose source lines would have taken too much memory */
+    size_t namers_short, namers_failed; /* that ran out of memory; that died or broke the rules (namer.h) */
+    uint64_t namer_ns, namer_bytes;     /* CPU time and memory of who reads the processes (namer.h) */
 };
 
 /* A profile with more nodes than this is folded (profile_fold()): processes that ended become one for each

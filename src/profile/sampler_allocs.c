@@ -37,7 +37,7 @@ void sampler_on_alloc(struct sampler *s, const struct sampler_sample *sample, co
 {
     uint64_t own = (uint64_t)sample->kernel_words + sample->user_words + sample->python_words;
     uint32_t groups[SAMPLER_GROUPS];
-    struct process *process;
+    struct subject *process;
     if (!s->options.allocs || own > count || (count - own) * sizeof(*words) < sizeof(struct sampler_alloc) ||
         !ready(s))
         return;

@@ -40,7 +40,7 @@ const struct locks *sampler_locks(struct sampler *s)
 static bool name_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
                        uint32_t groups[SAMPLER_GROUPS], struct lock_stack *ret_stack)
 {
-    struct process *process;
+    struct subject *process;
     if (!ready(s) || !sampler_name(s, s->off, sample, words, &process))
         return false;
     enum sampler_end end = sampler_end_of(s, sample, (enum sampler_end)sample->end);

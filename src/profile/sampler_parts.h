@@ -1,6 +1,6 @@
 /* Between the parts of the sampler's user-space half: sampler.c (its start and end, and what becomes of
- * samples), sampler_processes.c (which processes it knows, and what it forgets), sampler_program.c (the
- * program in the kernel). */
+ * samples), sampler_records.c (what is still to be dealt with), sampler_processes.c (which processes it
+ * knows, and what it forgets), sampler_program.c (the program in the kernel). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROFILE_SAMPLER_PARTS_H
 #define PROFILE_SAMPLER_PARTS_H
@@ -8,12 +8,14 @@
 #include <bpf/libbpf.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "profile/allocs.h"
 #include "profile/idle.h"
 #include "profile/kernel_names.h"
 #include "profile/locks.h"
-#include "profile/process.h"
+#include "profile/namers.h"
+#include "profile/records.h"
 #include "profile/io.h"
 #include "profile/sampler.h"
 #include "profile/sideband.h"
@@ -26,18 +28,20 @@
 struct sampler {
     pid_t *family; /* the processes that were named, and their descendants when it began */
     size_t family_count;
+    pid_t command; /* that is about to run; 0: there is none */
     struct sampler_options options;
     struct sampler_bpf *bpf;
     struct ring_buffer *ring;
+    struct records records; /* that have left it */
     struct tables tables;
-    struct native_files *files;
+    struct namers *namers;
     struct kernel_names *kernel;
     struct sideband *sideband; /* NULL: not to be had */
-    struct process_shared shared;
     uint64_t tidied_ns, made_room_ns;
     size_t folded;         /* processes that share a place in the profile with others of their name */
     uint64_t announced_ns; /* its news are known until then */
-    struct map processes;  /* pid -> struct process *, or 0: cannot be read */
+    uint64_t applied_ns;   /* and what happened until then is being applied */
+    struct map processes;  /* pid -> struct subject *, or 0: cannot be read */
     struct sampler_process *description; /* scratch: it is large */
     uint32_t serial;                     /* of the last description that was published */
     struct process_stack *stack;
@@ -48,6 +52,7 @@ struct sampler {
     int epoll;                /* of sampler_wait.c; -1: there is none */
     bool waits;               /* for it; else it sleeps */
     uint64_t now_ns;
+    uid_t user; /* of the sample at hand: whose process it is of */
     uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
     uint64_t first_ns; /* when the first stack was named */
     struct idle_frames idle;
@@ -70,18 +75,18 @@ struct sampler {
 /* ---- sampler_processes.c ---- */
 
 /* The process as it was at time_ns, read when it is new. NULL when it is not wanted or nothing is known. */
-struct process *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_ns);
+struct subject *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_ns);
 /* The one that has been read; NULL: none. */
-struct process *sampler_known_process(struct sampler *s, pid_t pid);
+struct subject *sampler_known_process(struct sampler *s, pid_t pid);
 /* Gives what is known of it to the half in the kernel. */
-void sampler_publish(struct sampler *s, struct process *process);
+void sampler_publish(struct sampler *s, struct subject *process);
 /* Nothing of it is wanted. */
 void sampler_ignore(struct sampler *s, pid_t pid);
 /* It has ended, or runs another program. */
 void sampler_drop(struct sampler *s, pid_t pid);
 bool sampler_in_cgroup(const char *wanted, pid_t pid);
 /* Reads it again if it may have changed. */
-void sampler_refresh_if_due(struct sampler *s, struct process *process);
+void sampler_refresh_if_due(struct sampler *s, struct subject *process);
 /* Before each batch of samples: room for rows. */
 void sampler_settle(struct sampler *s);
 /* After each: profiles that are too large, processes that have ended. */
@@ -118,13 +123,13 @@ void sampler_wait(struct sampler *s, int timeout_ms);
 /* Names the user's part of a sample, into s->stack, with frames of the profile. False: it is not wanted.
  * ret_process: NULL when nothing is known of it. */
 bool sampler_name(struct sampler *s, struct profile *profile, const struct sampler_sample *sample,
-                  const uint64_t *words, struct process **ret_process);
+                  const uint64_t *words, struct subject **ret_process);
 
 enum { SAMPLER_GROUPS = 3 };
 
 /* The frames above a stack that was named last, the outermost first: process and thread, as far as they are
  * asked for, and why it is truncated. How many. */
-size_t sampler_groups(struct sampler *s, struct profile *profile, const struct process *process,
+size_t sampler_groups(struct sampler *s, struct profile *profile, const struct subject *process,
                       const struct sampler_sample *sample, enum sampler_end end,
                       uint32_t ret_frames[SAMPLER_GROUPS]);
 
@@ -134,6 +139,23 @@ void sampler_count_stack(struct sampler *s, const struct profile *profile,
 
 /* Why a stack that was named last ends where it does; end: as the kernel's half has it. */
 enum sampler_end sampler_end_of(struct sampler *s, const struct sampler_sample *sample, enum sampler_end end);
+
+/* ---- sampler_records.c ---- */
+
+/* How long one poll goes on, where more comes than can be named. */
+#define SAMPLER_POLL_NS (100 * NS_PER_MS)
+
+/* ring_buffer_sample_fn; context is the sampler. */
+int sampler_keep_record(void *context, void *data, size_t size);
+/* Takes what there is. 0 or a negative errno. */
+int sampler_empty_ring(struct sampler *s);
+/* The same of the kernel's announcements. */
+void sampler_listen(struct sampler *s);
+/* Processes that nothing is known of are read before anything is named: while they are there, and so that no
+ * more copies of their stacks have to be made. */
+void sampler_meet_new(struct sampler *s);
+/* From now on what is asked of the namers is asked for what comes next, too. */
+void sampler_look_ahead(struct sampler *s);
 
 /* ---- sampler_locks.c ---- */
 

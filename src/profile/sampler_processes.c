@@ -16,7 +16,6 @@
 #include "profile/busiest.h"
 #include "profile/family.h"
 #include "profile/outlier.h"
-#include "profile/runtime.h"
 
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
 #define REFRESH_YOUNG_NS (5 * NS_PER_MS)
@@ -30,29 +29,17 @@ bool sampler_in_cgroup(const char *wanted, pid_t pid)
     return file_read(path, 1 << 16, &text, NULL) == 0 && strstr(text, wanted);
 }
 
-/* Is the language's runtime in the process read? */
-static bool is_read(const struct process *process, unsigned language)
-{
-    enum profile_frame_kind kind = unread_languages[language].read_as;
-    for (size_t i = 0; kind && RUNTIMES[i]; i++)
-        if (process->runtimes[i].state && RUNTIMES[i]->language == kind)
-            return true;
-    return false;
-}
-
 /* At first, its program alone may be mapped. */
-static void note_unread(struct sampler *s, const struct process *process)
+static void note_unread(struct sampler *s, struct subject *process)
 {
-    array_foreach (&native_modules(process->native)->list, m) {
-        unsigned language = m->executable ? unread_language_of(m->path) : UNREAD_LANGUAGES;
-        if (language == UNREAD_LANGUAGES)
-            continue;
-        bool read = is_read(process, language);
-        if (read && s->unread[language] == process->pid)
-            s->unread[language] = 0;
-        else if (!read && !s->unread[language])
+    for (unsigned language = 0; language < UNREAD_LANGUAGES; language++) {
+        unsigned bit = 1u << language;
+        if (process->unread & bit && !s->unread[language])
             s->unread[language] = process->pid;
+        else if (process->noted & ~process->unread & bit && s->unread[language] == process->pid)
+            s->unread[language] = 0;
     }
+    process->noted = process->unread;
 }
 
 pid_t sampler_unread(const struct sampler *s, unsigned language)
@@ -61,15 +48,23 @@ pid_t sampler_unread(const struct sampler *s, unsigned language)
     return named ? 0 : s->unread[language];
 }
 
-void sampler_publish(struct sampler *s, struct process *process)
+/* What s->description has is told the kernel. */
+static void publish_description(struct sampler *s, struct subject *process)
 {
     note_unread(s, process);
-    process_describe(process, &s->tables, s->description);
     s->description->serial = ++s->serial;
     uint32_t key = (uint32_t)process->pid;
     int map = bpf_map__fd(s->bpf->maps.processes);
     if (bpf_map_update_elem(map, &key, s->description, BPF_ANY) < 0) /* an old one may be wrong */
         bpf_map_delete_elem(map, &key);
+    process->published_ns = clock_monotonic_ns();
+    process->walked = false;
+}
+
+void sampler_publish(struct sampler *s, struct subject *process)
+{
+    if (subject_describe(s->namers, process, s->description) == 0)
+        publish_description(s, process);
 }
 
 void sampler_ignore(struct sampler *s, pid_t pid)
@@ -87,45 +82,44 @@ void sampler_drop(struct sampler *s, pid_t pid)
     bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.processes), &key);
     if (!known)
         return;
-    struct process *process = (struct process *)(uintptr_t)*known;
-    if (process)
-        process_give_rows(process, &s->tables);
-    process_free(process);
+    subject_free(s->namers, (struct subject *)(uintptr_t)*known);
     map_remove(&s->processes, (uint64_t)pid);
 }
 
-struct process *sampler_known_process(struct sampler *s, pid_t pid)
+struct subject *sampler_known_process(struct sampler *s, pid_t pid)
 {
     uint64_t *known = map_get(&s->processes, (uint64_t)pid);
-    return known ? (struct process *)(uintptr_t)*known : NULL;
+    return known ? (struct subject *)(uintptr_t)*known : NULL;
 }
 
-static struct process *keep(struct sampler *s, pid_t pid, struct process *process)
+static struct subject *keep(struct sampler *s, pid_t pid, struct subject *process)
 {
     uint64_t *known = map_put(&s->processes, (uint64_t)pid, NULL);
     if (!known) {
-        process_free(process);
+        subject_free(s->namers, process);
         return NULL;
     }
     *known = (uintptr_t)process;
     if (process && !process->gone)
-        sampler_publish(s, process);
+        publish_description(s, process);
     return process;
 }
 
 /* A process that could not be read, at time_ns: what the kernel announced of it, or, before it ran a program
  * of its own, its parent. */
-static struct process *ended_process(struct sampler *s, pid_t pid, uint64_t time_ns)
+static struct subject *ended_process(struct sampler *s, pid_t pid, uint64_t time_ns)
 {
     struct sideband_process seen;
-    struct modules modules;
-    struct process *process;
+    struct mapping_note *notes;
+    size_t count;
+    struct subject *process;
     for (int i = 0; s->sideband && i < 4 && sideband_find(s->sideband, pid, &seen); i++) {
         bool own = seen.exec_ns && seen.exec_ns <= time_ns;
-        if (own && sideband_modules(s->sideband, pid, &modules) == 0)
-            return process_open_ended(pid, &modules, s->files, &s->shared, &process) < 0
-                       ? NULL
-                       : keep(s, pid, process);
+        if (own && sideband_notes(s->sideband, pid, &notes, &count) == 0) {
+            int r = subject_open_ended(s->namers, pid, s->user, notes, count, &process);
+            free(notes);
+            return r < 0 ? NULL : keep(s, pid, process);
+        }
         if (own || !seen.parent)
             return NULL;
         process = sampler_known_process(s, seen.parent);
@@ -136,23 +130,25 @@ static struct process *ended_process(struct sampler *s, pid_t pid, uint64_t time
     return NULL;
 }
 
-struct process *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_ns)
+struct subject *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_ns)
 {
     struct sideband_process seen;
-    struct process *process = sampler_known_process(s, pid);
-    if (process)
+    struct subject *process = sampler_known_process(s, pid);
+    if (process && !subject_is_lost(s->namers, process))
         return process;
+    if (process)
+        sampler_drop(s, pid);
     if (map_get(&s->processes, (uint64_t)pid) && !s->sideband)
         return NULL;
     /* What can be read is the program that it will run a moment later. */
     if (s->sideband && sideband_find(s->sideband, pid, &seen) && seen.next_exec_ns > time_ns)
         return ended_process(s, pid, time_ns);
-    if (s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, pid)) {
+    if (namers_has(s->namers, pid) || (s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, pid))) {
         keep(s, pid, NULL);
         sampler_ignore(s, pid);
         return NULL;
     }
-    if (process_open(pid, s->files, &s->shared, &process) == 0)
+    if (subject_open(s->namers, pid, s->description, &process) == 0)
         return keep(s, pid, process);
     process = ended_process(s, pid, time_ns);
     if (!process)
@@ -169,39 +165,41 @@ static void add_target(struct sampler *s, pid_t pid, uint32_t target)
 void sampler_add_command(struct sampler *s, pid_t pid)
 {
     add_target(s, pid, TARGET_STARTS);
+    s->command = pid;
 }
 
 const char *sampler_runtime(struct sampler *s, pid_t pid)
 {
-    struct process *process = sampler_process_of(s, pid, clock_monotonic_ns());
-    return process ? process_runtime(process) : NULL;
+    struct subject *process = sampler_process_of(s, pid, clock_monotonic_ns());
+    return process ? process->called : NULL;
 }
 
 /* What a process that has ended had mapped last, as the kernel has announced it until now. */
-static void take_announced(struct sampler *s, struct process *process)
+static void take_announced(struct sampler *s, struct subject *process)
 {
-    struct modules modules;
+    struct mapping_note *notes;
+    size_t count;
     struct sideband_process seen;
     process->mapped = false;
     if (!s->sideband || !sideband_find(s->sideband, process->pid, &seen) || !seen.exec_ns ||
-        sideband_modules(s->sideband, process->pid, &modules) < 0)
+        sideband_notes(s->sideband, process->pid, &notes, &count) < 0)
         return;
-    native_take_modules(process->native, &modules);
-    process_forget_names(&process->names);
-    process->gone = true;
+    (void)subject_take(s->namers, process, notes, count);
+    free(notes);
 }
 
-static void refresh(struct sampler *s, struct process *process)
+static void refresh(struct sampler *s, struct subject *process)
 {
-    if (process_refresh(process) == 0) {
-        sampler_publish(s, process);
+    int r = subject_refresh(s->namers, process, s->description);
+    if (r == 0)
+        publish_description(s, process);
+    if (r == 0 || r == -EPIPE) /* it is opened again when it is met again */
         return;
-    }
     take_announced(s, process); /* it ended since */
 }
 
 /* A young process loads its libraries: it is read again soon. An old one seldom changes. */
-void sampler_refresh_if_due(struct sampler *s, struct process *process)
+void sampler_refresh_if_due(struct sampler *s, struct subject *process)
 {
     if (process->gone && process->mapped) /* it had ended when it was first seen; later samples know more */
         take_announced(s, process);
@@ -213,9 +211,9 @@ void sampler_refresh_if_due(struct sampler *s, struct process *process)
         return;
     }
     uint64_t pause = life / 4 < REFRESH_YOUNG_NS ? REFRESH_YOUNG_NS : MIN(life / 4, REFRESH_MIN_NS);
-    if (process_compiles(process))
+    if (process->compiles)
         pause = MIN(pause, REFRESH_MIN_NS / 4);
-    if (!(process->refresh_wanted && age > pause) && !(process_compiles(process) && age > COMPILED_REFRESH))
+    if (!(process->refresh_wanted && age > pause) && !(process->compiles && age > COMPILED_REFRESH))
         return;
     refresh(s, process);
 }
@@ -351,7 +349,7 @@ void sampler_settle(struct sampler *s)
     bool lacked = s->tables.full && s->now_ns - s->made_room_ns > ROOM_NS;
     if (lacked) {
         s->made_room_ns = s->now_ns;
-        native_files_trim(s->files, 0);
+        namers_tidy(s->namers, 0);
     }
     if (s->tables.given_rows.count)
         forget_heirs(s);
@@ -360,7 +358,7 @@ void sampler_settle(struct sampler *s)
         return;
     s->tables.full = false;
     map_foreach (&s->processes, slot) {
-        struct process *process = (struct process *)(uintptr_t)slot->value;
+        struct subject *process = (struct subject *)(uintptr_t)slot->value;
         if (process && process->lacks_rows && !process->gone)
             sampler_publish(s, process);
     }
@@ -377,6 +375,6 @@ void sampler_tidy(struct sampler *s)
     forget_ended(s);
     forget_heirs(s);
     bool crowded = s->tables.rows_used > s->tables.row_limit / 4 * 3;
-    native_files_trim(s->files, crowded ? CLOSED_FILES / 8 : CLOSED_FILES);
+    namers_tidy(s->namers, crowded ? CLOSED_FILES / 8 : CLOSED_FILES);
     malloc_trim(TRIM_KEEP);
 }

@@ -401,7 +401,7 @@ bool sideband_find(const struct sideband *s, pid_t pid, struct sideband_process 
     return true;
 }
 
-int sideband_modules(const struct sideband *s, pid_t pid, struct modules *ret_modules)
+int sideband_notes(const struct sideband *s, pid_t pid, struct mapping_note **ret_notes, size_t *ret_count)
 {
     uint64_t *at = map_get(&s->processes, (uint64_t)pid);
     const struct known *k = at ? (const struct known *)(uintptr_t)*at : NULL;
@@ -414,9 +414,9 @@ int sideband_modules(const struct sideband *s, pid_t pid, struct modules *ret_mo
         const struct note *n = &k->mappings.at[i];
         notes[i] = (struct mapping_note){n->start, n->end, n->offset, n->device, n->inode, n->path};
     }
-    int r = modules_from_notes(pid, notes, k->mappings.count, false, ret_modules);
-    free(notes);
-    return r;
+    *ret_notes = notes;
+    *ret_count = k->mappings.count;
+    return 0;
 }
 
 uint64_t sideband_lost(const struct sideband *s)

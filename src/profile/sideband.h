@@ -38,8 +38,10 @@ struct sideband_process {
 /* False when nothing is known of it. */
 bool sideband_find(const struct sideband *sideband, pid_t pid, struct sideband_process *ret_process);
 
-/* What it has mapped of what was announced. -ENOENT when that is nothing. */
-int sideband_modules(const struct sideband *sideband, pid_t pid, struct modules *ret_modules);
+/* What it has mapped of what was announced: an array for free(3), with paths that are borrowed until the next
+ * announcement. -ENOENT when that is nothing. */
+int sideband_notes(const struct sideband *sideband, pid_t pid, struct mapping_note **ret_notes,
+                   size_t *ret_count);
 
 /* Announcements that were lost because a buffer was full. */
 uint64_t sideband_lost(const struct sideband *sideband);

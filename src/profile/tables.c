@@ -94,11 +94,12 @@ void tables_settle(struct tables *t)
 /* ---- files ---- */
 
 /* For each page of code the first row at or before it, and one entry past the last. */
-static void index_pages(struct tables *t, struct table_range *range, const struct unwind_table *table)
+static void index_pages(struct tables *t, struct table_range *range)
 {
-    uint32_t first = table->rows[0].pc >> SAMPLER_PAGE_BITS,
-             last = table->rows[table->count - 1].pc >> SAMPLER_PAGE_BITS;
-    uint64_t need = (uint64_t)last - first + 3;
+    const struct unwind_row *rows = t->rows + range->rows_low;
+    uint32_t count = range->rows_high - range->rows_low, first = rows[0].pc >> SAMPLER_PAGE_BITS,
+             last = rows[count - 1].pc >> SAMPLER_PAGE_BITS;
+    uint64_t need = last >= first ? (uint64_t)last - first + 3 : UINT64_MAX; /* not in order: nobody's rows */
     uint32_t at = need < t->page_limit ? room_take(&t->free_pages, (uint32_t)need) : 0;
     if (!at)
         return;
@@ -107,7 +108,7 @@ static void index_pages(struct tables *t, struct table_range *range, const struc
     range->page_count = (uint32_t)need;
     size_t row = 0;
     for (uint64_t page = first; page <= (uint64_t)last + 1; page++) {
-        while (row < table->count && table->rows[row].pc < page << SAMPLER_PAGE_BITS)
+        while (row < count && rows[row].pc < page << SAMPLER_PAGE_BITS)
             row++;
         t->pages[at++] = range->rows_low + (uint32_t)row;
     }
@@ -124,6 +125,28 @@ static struct table_range *new_range(struct tables *t)
     return array_add(&t->ranges, none) < 0 ? NULL : &t->ranges.at[t->ranges.count - 1];
 }
 
+bool tables_add(struct tables *t, const struct unwind_row *rows, uint32_t count, bool indexed,
+                struct table_range *ret_range)
+{
+    uint32_t at = count && count < t->row_limit ? tables_take(t, count) : 0;
+    if (!at) {
+        t->full = true;
+        return false;
+    }
+    *ret_range = (struct table_range){.rows_low = at, .rows_high = at + count, .serial = ++t->serials};
+    memcpy(t->rows + at, rows, count * sizeof(*rows));
+    if (indexed)
+        index_pages(t, ret_range);
+    return true;
+}
+
+void tables_remove(struct tables *t, const struct table_range *range)
+{
+    tables_give(t, range->rows_low, range->rows_high - range->rows_low);
+    if (range->page_count)
+        room_give(&t->given_pages, range->page_base, range->page_count);
+}
+
 const struct table_range *tables_of(struct tables *t, struct native_file *file)
 {
     uint64_t *note = native_file_note(file);
@@ -137,15 +160,12 @@ const struct table_range *tables_of(struct tables *t, struct native_file *file)
         return NULL;
     }
     struct table_range *range = new_range(t);
-    uint32_t at = range && table->count < t->row_limit ? tables_take(t, (uint32_t)table->count) : 0;
-    if (!at)
+    if (!range || table->count >= t->row_limit ||
+        !tables_add(t, table->rows, (uint32_t)table->count, true, range))
         return NULL;
-    *range =
-        (struct table_range){.rows_low = at, .rows_high = at + (uint32_t)table->count, .base = table->base};
-    memcpy(t->rows + at, table->rows, table->count * sizeof(*table->rows));
-    index_pages(t, range, table);
+    range->base = table->base;
     free(table->rows); /* one copy is enough: the kernel's can be read here, too */
-    table->rows = t->rows + at;
+    table->rows = t->rows + range->rows_low;
     table->borrowed = true;
     *note = (uint64_t)(range - t->ranges.at) + 1;
     return range;
@@ -157,8 +177,6 @@ void tables_drop(void *context, uint64_t note)
     if (!note || note == UINT64_MAX)
         return;
     struct table_range *range = &t->ranges.at[note - 1];
-    tables_give(t, range->rows_low, range->rows_high - range->rows_low);
-    if (range->page_count)
-        room_give(&t->given_pages, range->page_base, range->page_count);
+    tables_remove(t, range);
     *range = (struct table_range){0};
 }

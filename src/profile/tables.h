@@ -15,6 +15,7 @@ struct table_range {
     uint32_t rows_low, rows_high;               /* 0: not used */
     uint32_t page_base, page_first, page_count; /* page_base 0: no index */
     uint64_t base;                              /* row.pc + base = address in the file */
+    uint32_t serial;                            /* of these rows: never that of others */
 };
 
 /* Parts of an array that are free, by place: [low, high). */
@@ -28,7 +29,8 @@ struct tables {
     uint64_t *pages;
     uint32_t row_limit, page_limit;
     uint32_t rows_used;
-    bool full; /* something found no room; for the user to clear */
+    uint32_t serials; /* of ranges so far */
+    bool full;        /* something found no room; for the user to clear */
     room free_rows, free_pages;
     room given_rows, given_pages; /* back, but the kernel's half may still look into them */
     ARRAY(struct table_range)
@@ -42,6 +44,12 @@ void tables_done(struct tables *tables);
 /* The rows of a file, added when they are new; until the next call. NULL when the file has none or there is
  * no room. */
 const struct table_range *tables_of(struct tables *tables, struct native_file *file);
+
+/* Copies rows that were made elsewhere, and may be anything. False: there is no room. indexed: they are found
+ * faster, and stay as they are. */
+bool tables_add(struct tables *tables, const struct unwind_row *rows, uint32_t count, bool indexed,
+                struct table_range *ret_range);
+void tables_remove(struct tables *tables, const struct table_range *range);
 
 /* Takes back the rows of the file with this note: for native_files_on_forget(), context is the tables. */
 void tables_drop(void *context, uint64_t note);

@@ -43,7 +43,7 @@ struct sampler_mapping {
     sampler_u32 page_base;  /* index of the first page's entry, 0: no index */
     sampler_u32 page_first; /* number of the first page */
     sampler_u32 code;       /* enum sampler_code */
-    sampler_u32 unused;
+    sampler_u32 serial;     /* of its rows where they were read: never that of others. Not for the kernel */
 };
 
 /* A row of interpreted Java code carries this value as its cfa_offset. */
@@ -250,6 +250,7 @@ struct sampler_sample {
     sampler_u32 kind; /* enum sampler_kind */
     sampler_u32 end;  /* enum sampler_end */
     sampler_u32 kernel_words, user_words, python_words, cpu;
+    sampler_u32 user, unused; /* whose process it is */
     char name[16];
 };
 

@@ -12,7 +12,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void changed(void *context, pid_t pid)
 {
     struct modules modules;
-    if (sideband_modules(context, pid, &modules) == 0) {
+    struct mapping_note *notes;
+    size_t count;
+    if (sideband_notes(context, pid, &notes, &count) < 0)
+        return;
+    int r = modules_from_notes(pid, notes, count, false, &modules);
+    free(notes);
+    if (r == 0) {
         for (size_t i = 1; i < modules.mappings.count; i++)
             if (modules.mappings.at[i - 1].end > modules.mappings.at[i].start)
                 abort();

@@ -42,6 +42,19 @@ static pid_t sleeper(uid_t user)
     return pid;
 }
 
+/* One that this user has started with root's rights, as a program with the set-user-ID bit. */
+static pid_t sleeper_with_rights(uid_t user)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setresuid(user, 0, 0) < 0)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    return pid;
+}
+
 static void end(pid_t pid)
 {
     kill(pid, SIGKILL);
@@ -381,10 +394,18 @@ static void users_have_workers_of_their_own(void **state)
     assert_int_not_equal(worker_of(broker, c), first);
     struct broker_worker workers[2];
     assert_int_equal(broker_workers(broker, workers, 2), 2);
+    pid_t d = sleeper_with_rights(65534);
+    while (proc_status_number(held(d), "Uid") != 65534)
+        sched_yield();
+    pid_t with_rights = worker_of(broker, d);
+    assert_int_not_equal(with_rights, first);
+    assert_int_not_equal(with_rights, worker_of(broker, c));
+    end(d);
+    assert_int_equal(broker_workers(broker, workers, 2), 3);
     assert_int_equal(workers[0].targets, 2);
     assert_int_equal(workers[1].targets, 1);
     broker_forget(broker, held(a));
-    assert_int_equal(broker_workers(broker, workers, 2), 2);
+    assert_int_equal(broker_workers(broker, workers, 2), 3);
     assert_int_equal(workers[0].targets, 1);
     assert_int_equal(worker_of(broker, a), first); /* and becomes a target again */
     end(a);

@@ -109,7 +109,7 @@ static void *data; /* a private file that is mapped */
 
 static int begin_asking(pid_t allowed)
 {
-    CHECK(lender_start(marks, NULL) == 0);
+    CHECK(lender_start(marks, NULL, NULL) == 0);
     CHECK(lender_allow(allowed) == 0);
     CHECK(lender_allow(INT32_MAX) == -ESRCH);
     lender_begin();
@@ -251,7 +251,7 @@ static int get_what_is_in_a_group(void)
     CHECK(file_read("/proc/self/cgroup", 1 << 16, &groups, NULL) == 0);
     path = strrchr(groups, ':') + 1;
     path[strcspn(path, "\n")] = '\0';
-    CHECK(lender_start(marks, NULL) == 0);
+    CHECK(lender_start(marks, NULL, NULL) == 0);
     CHECK(lender_allow_cgroup(path) == 0);
     CHECK(lender_allow_cgroup(path) == -EPERM);
     lender_begin();
@@ -264,7 +264,7 @@ static int get_what_is_in_a_group(void)
 
 static int get_nothing_of_another_group(void)
 {
-    CHECK(lender_start(marks, NULL) == 0);
+    CHECK(lender_start(marks, NULL, NULL) == 0);
     CHECK(lender_allow_cgroup("/there-is-no-such-group") == 0);
     lender_begin();
     CHECK(!reads_secret(target));

@@ -88,7 +88,8 @@ static void follows_a_process_in_order_of_time(void **state)
 {
     struct sideband *s = NULL;
     struct sideband_process p;
-    struct modules m;
+    struct mapping_note *notes;
+    size_t count;
     int changes = 0;
     assert_int_equal(sideband_new(&s), 0);
     /* Not in order, as several CPUs announce them. */
@@ -108,11 +109,11 @@ static void follows_a_process_in_order_of_time(void **state)
     assert_int_equal(p.exec_ns, 40);
     assert_int_equal(p.next_exec_ns, 0);
     assert_int_equal(p.mapping_count, 1); /* the earlier program's are gone */
-    assert_int_equal(sideband_modules(s, 7, &m), 0);
-    assert_int_equal(m.list.count, 1);
-    assert_string_equal(m.list.at[0].path, "/bin/late");
-    modules_done(&m);
-    assert_int_equal(sideband_modules(s, 8, &m), -ENOENT);
+    assert_int_equal(sideband_notes(s, 7, &notes, &count), 0);
+    assert_int_equal(count, 1);
+    assert_string_equal(notes[0].path, "/bin/late");
+    free(notes);
+    assert_int_equal(sideband_notes(s, 8, &notes, &count), -ENOENT);
     /* It ended; its news come late, so it stays for a while. */
     began(s, PERF_RECORD_EXIT, 7, 3, 60);
     sideband_apply(s, UINT64_MAX, NULL, NULL);

@@ -85,7 +85,8 @@ static void describe(void *state, struct process *p, struct tables *tables, stru
     if (!s->rows)
         return;
     size_t count = hotspot_rows(s->hotspot, tables->rows + s->rows, s->limit);
-    s->range = (struct table_range){.rows_low = s->rows, .rows_high = s->rows + (uint32_t)count};
+    s->range = (struct table_range){
+        .rows_low = s->rows, .rows_high = s->rows + (uint32_t)count, .serial = ++tables->serials};
     uint64_t low, high;
     hotspot_range(s->hotspot, &low, &high);
     d->java_low = low;

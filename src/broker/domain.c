@@ -1,0 +1,44 @@
+/* See domain.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/domain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/macro.h"
+#include "broker/sandbox.h"
+
+int domain_of(const struct proc *proc, struct domain *ret_domain)
+{
+    enum { STATUS_MAX = 64 << 10 };
+    _cleanup_(freep) char *status = NULL;
+    struct stat directory, namespace;
+    size_t length;
+    struct domain domain = {.owner = 0};
+    if (fstat(proc->directory, &directory) < 0 || fstatat(proc->directory, "ns/user", &namespace, 0) < 0 ||
+        proc_read(proc, "status", STATUS_MAX, &status, &length) < 0 ||
+        !proc_parse_status_text(status, length, "Uid", domain.users, sizeof(domain.users)) ||
+        !proc_exists(proc))
+        return -ESRCH;
+    if (sandbox_is_nobody_else((uid_t)strtoul(domain.users, NULL, 10)))
+        snprintf(domain.users, sizeof(domain.users), "confined");
+    domain.owner = directory.st_uid;
+    domain.user_namespace = namespace.st_ino;
+    *ret_domain = domain;
+    return 0;
+}
+
+struct domain domain_of_ended(uid_t user)
+{
+    struct domain domain = {.owner = user};
+    snprintf(domain.users, sizeof(domain.users), "%u", user);
+    return domain;
+}
+
+bool domain_same(const struct domain *a, const struct domain *b)
+{
+    return a->owner == b->owner && a->user_namespace == b->user_namespace && strcmp(a->users, b->users) == 0;
+}
