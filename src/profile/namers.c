@@ -362,17 +362,25 @@ static int send_ask(struct namers *r, const struct namer *namer, pid_t pid)
     return result < 0 ? result : broker_send(namer->socket, head, NULL, 0, file);
 }
 
-/* One question and its answer. What the namer cannot do is its own error; one that breaks the rules is ended,
- * with -EPIPE. */
-int namers_exchange(struct namers *r, struct namer *namer, pid_t pid, struct answered *ret_answered)
+static int end_for_breach(struct namers *r, struct namer *namer)
 {
-    struct broker_head head = {0};
+    r->failed++;
+    end_namer(r, namer, true);
+    return -EPIPE;
+}
+
+int namers_send(struct namers *r, struct namer *namer, pid_t pid)
+{
     if (r->ask.failed)
         return -ENOMEM;
     namer->used_ns = clock_monotonic_ns();
-    int result = send_ask(r, namer, pid);
-    if (result == 0)
-        result = await(r, namer, namer->used_ns + ANSWER_MAX_S * NS_PER_S);
+    return send_ask(r, namer, pid) < 0 ? end_for_breach(r, namer) : 0;
+}
+
+int namers_receive(struct namers *r, struct namer *namer, pid_t pid, struct answered *ret_answered)
+{
+    struct broker_head head = {0};
+    int result = await(r, namer, clock_monotonic_ns() + ANSWER_MAX_S * NS_PER_S);
     ptrdiff_t n =
         result < 0 ? result : broker_receive(namer->socket, &head, r->bytes, BROKER_BYTES_MAX, NULL);
     if (n >= 0 && head.verb == BROKER_RESULT && head.target == pid) {
@@ -390,9 +398,13 @@ int namers_exchange(struct namers *r, struct namer *namer, pid_t pid, struct ans
             return 0;
         }
     }
-    r->failed++;
-    end_namer(r, namer, true);
-    return -EPIPE;
+    return end_for_breach(r, namer);
+}
+
+int namers_exchange(struct namers *r, struct namer *namer, pid_t pid, struct answered *ret_answered)
+{
+    int result = namers_send(r, namer, pid);
+    return result < 0 ? result : namers_receive(r, namer, pid, ret_answered);
 }
 
 /* The frames that did not fit into an answer: its stacks are kept meanwhile. */

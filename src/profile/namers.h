@@ -87,6 +87,11 @@ void namers_begin_batch(struct namers *namers);
  * wanted): subject_describe()'s. */
 int subject_open(struct namers *namers, pid_t pid, struct sampler_process *ret_description,
                  struct subject **ret_subject);
+/* The same in two steps: the namers read while others are begun. Nothing else may be asked of them until each
+ * that was begun has ended, in this order; ret_description is not wanted of one that fails. */
+int subject_begin_open(struct namers *namers, pid_t pid, struct subject **ret_subject);
+int subject_end_open(struct namers *namers, struct subject *subject, struct sampler_process *ret_description);
+enum { SUBJECT_OPEN_MAX = 16 }; /* that may have been begun: what is sent has room in the sockets */
 int subject_open_ended(struct namers *namers, pid_t pid, uid_t user, const struct mapping_note *notes,
                        size_t count, struct subject **ret_subject);
 

@@ -72,6 +72,9 @@ struct namer *namers_numbered(const struct namers *namers, uint32_t number);
 void namers_begin_ask(struct namers *namers, const struct namer_ask *ask);
 void namers_add(struct namers *namers, const void *bytes, size_t length);
 int namers_exchange(struct namers *namers, struct namer *namer, pid_t pid, struct answered *ret_answered);
+/* The same in two steps: several questions may be sent before their answers are received, in this order. */
+int namers_send(struct namers *namers, struct namer *namer, pid_t pid);
+int namers_receive(struct namers *namers, struct namer *namer, pid_t pid, struct answered *ret_answered);
 
 /* The frames that did not fit into the last answer, which is overwritten. */
 int namers_take_more(struct namers *namers, struct namer *namer, pid_t pid);

@@ -76,6 +76,14 @@ struct sampler {
 
 /* The process as it was at time_ns, read when it is new. NULL when it is not wanted or nothing is known. */
 struct subject *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_ns);
+/* Processes that may be new, each of them once: all are asked for before the first answer is waited for. */
+struct sampler_newcomer {
+    pid_t pid;
+    uid_t user;
+    uint64_t time_ns;
+};
+enum { SAMPLER_NEWCOMERS = SUBJECT_OPEN_MAX };
+void sampler_meet(struct sampler *s, const struct sampler_newcomer *newcomers, size_t count);
 /* The one that has been read; NULL: none. */
 struct subject *sampler_known_process(struct sampler *s, pid_t pid);
 /* Gives what is known of it to the half in the kernel. */

@@ -156,6 +156,31 @@ struct subject *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_n
     return process;
 }
 
+/* Is what can be read of it now what ran at time_ns, and is that wanted? */
+static bool can_be_read(struct sampler *s, const struct sampler_newcomer *n)
+{
+    struct sideband_process seen;
+    return !sampler_known_process(s, n->pid) && !namers_has(s->namers, n->pid) &&
+           !(s->sideband && sideband_find(s->sideband, n->pid, &seen) && seen.next_exec_ns > n->time_ns) &&
+           !(s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, n->pid));
+}
+
+void sampler_meet(struct sampler *s, const struct sampler_newcomer *newcomers, size_t count)
+{
+    struct subject *begun[SAMPLER_NEWCOMERS] = {NULL};
+    for (size_t i = 0; i < count; i++)
+        if (!can_be_read(s, &newcomers[i]) || subject_begin_open(s->namers, newcomers[i].pid, &begun[i]) < 0)
+            begun[i] = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (begun[i] && subject_end_open(s->namers, begun[i], s->description) == 0)
+            (void)keep(s, newcomers[i].pid, begun[i]);
+    for (size_t i = 0; i < count; i++) {
+        s->user = newcomers[i].user;
+        if (!map_get(&s->processes, (uint64_t)newcomers[i].pid)) /* for another reason, or once more */
+            (void)sampler_process_of(s, newcomers[i].pid, newcomers[i].time_ns);
+    }
+}
+
 static void add_target(struct sampler *s, pid_t pid, uint32_t target)
 {
     uint32_t key = (uint32_t)pid;
@@ -233,8 +258,13 @@ void sampler_read_ahead(struct sampler *s)
     uint64_t end = clock_monotonic_ns() + (fast ? READ_AHEAD_NS : READ_AHEAD_SLOW_NS);
     size_t count;
     pid_t *pids = busiest_processes(READ_AHEAD_MAX, &count);
-    for (size_t i = 0; pids && i < count && clock_monotonic_ns() < end; i++)
-        sampler_process_of(s, pids[i], clock_monotonic_ns());
+    struct sampler_newcomer newcomers[SAMPLER_NEWCOMERS];
+    for (size_t i = 0, some; pids && i < count && clock_monotonic_ns() < end; i += some) {
+        for (some = 0; some < SAMPLER_NEWCOMERS && i + some < count; some++)
+            newcomers[some] =
+                (struct sampler_newcomer){.pid = pids[i + some], .time_ns = clock_monotonic_ns()};
+        sampler_meet(s, newcomers, some);
+    }
     free(pids);
 }
 

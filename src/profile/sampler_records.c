@@ -61,19 +61,35 @@ static bool next_stack(void *context, size_t *at, struct namers_stack *ret_stack
     return false;
 }
 
+static bool is_among(const struct sampler_newcomer *newcomers, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (newcomers[i].pid == pid)
+            return true;
+    return false;
+}
+
 void sampler_meet_new(struct sampler *s)
 {
     struct record record;
+    struct sampler_newcomer newcomers[SAMPLER_NEWCOMERS];
+    size_t count = 0;
     for (size_t i = 0; records_ahead(&s->records, i, &record); i++) {
         const struct sampler_sample *sample = record.data;
         if (record.size < sizeof(*sample) || sample->kind != SAMPLE_COPY ||
             map_get(&s->processes, sample->pid) || (kill((pid_t)sample->pid, 0) < 0 && errno == ESRCH))
             continue;
+        if (is_among(newcomers, count, (pid_t)sample->pid))
+            continue;
         if (clock_monotonic_ns() - s->now_ns > SAMPLER_POLL_NS)
             break;
-        s->user = sample->user;
-        (void)sampler_process_of(s, (pid_t)sample->pid, sample->time_ns);
+        newcomers[count++] = (struct sampler_newcomer){(pid_t)sample->pid, sample->user, sample->time_ns};
+        if (count == SAMPLER_NEWCOMERS) {
+            sampler_meet(s, newcomers, count);
+            count = 0;
+        }
     }
+    sampler_meet(s, newcomers, count);
 }
 
 int sampler_keep_record(void *context, void *data, size_t size)

@@ -84,13 +84,9 @@ bool subject_is_lost(const struct namers *r, struct subject *s)
     return false;
 }
 
-int subject_open(struct namers *r, pid_t pid, struct sampler_process *ret_description,
-                 struct subject **ret_subject)
+int subject_begin_open(struct namers *r, pid_t pid, struct subject **ret_subject)
 {
-    struct answered answered;
     struct namer *namer;
-    char name[PROC_NAME_BYTES];
-    _cleanup_(proc_unrefp) struct proc *proc = NULL;
     if (kill(pid, 0) < 0 && errno == ESRCH)
         return -ESRCH;
     int result = namers_find(r, pid, 0, &namer);
@@ -100,7 +96,21 @@ int subject_open(struct namers *r, pid_t pid, struct sampler_process *ret_descri
     if (!s)
         return -ENOMEM;
     namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_OPEN, .batch = r->batch});
-    result = namers_exchange(r, namer, pid, &answered);
+    result = namers_send(r, namer, pid);
+    if (result < 0)
+        subject_free(r, s);
+    else
+        *ret_subject = s;
+    return result;
+}
+
+int subject_end_open(struct namers *r, struct subject *s, struct sampler_process *ret_description)
+{
+    struct answered answered;
+    char name[PROC_NAME_BYTES];
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    int result =
+        namers_numbered(r, s->namer_number) ? namers_receive(r, s->namer, s->pid, &answered) : -EPIPE;
     if (result == 0 && !answered.description)
         result = -EPROTO;
     if (result < 0) {
@@ -108,13 +118,24 @@ int subject_open(struct namers *r, pid_t pid, struct sampler_process *ret_descri
         return result;
     }
     take_facts(s, &answered);
-    if (proc_open(pid, &proc) == 0) {
+    if (proc_open(s->pid, &proc) == 0) {
         proc_read_name(proc, name);
         snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, name);
     }
     namers_take_description(r, s, &answered, ret_description);
-    *ret_subject = s;
     return 0;
+}
+
+int subject_open(struct namers *r, pid_t pid, struct sampler_process *ret_description,
+                 struct subject **ret_subject)
+{
+    struct subject *s;
+    int result = subject_begin_open(r, pid, &s);
+    if (result == 0)
+        result = subject_end_open(r, s, ret_description);
+    if (result == 0)
+        *ret_subject = s;
+    return result;
 }
 
 static void add_notes(struct namers *r, const struct mapping_note *notes, size_t count)

@@ -436,6 +436,85 @@ static void what_is_not_known_has_no_name(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* ---- many at once ---- */
+
+static void several_are_begun_before_one_has_answered(void **state)
+{
+    static struct sampler_process of_a, of_b;
+    struct subject *a, *b, *other;
+    begin_both();
+    assert_int_equal(subject_begin_open(namers, OF_A, &a), 0);
+    assert_int_equal(subject_begin_open(namers, OF_B, &b), 0);
+    assert_int_equal(subject_begin_open(namers, 1, &other), 0); /* of B's domain */
+    assert_int_equal(subject_end_open(namers, a, &of_a), 0);
+    assert_int_equal(subject_end_open(namers, b, &of_b), 0);
+    assert_int_equal(subject_end_open(namers, other, NULL), 0);
+    assert_int_equal(tables.rows[of_a.mappings[0].rows_low].cfa_offset, 16);
+    assert_int_equal(tables.rows[of_b.mappings[0].rows_low].cfa_offset, 32);
+    assert_string_equal(named(a, 0x1010), "of_a");
+    assert_string_equal(named(other, 0x1010), "of_b");
+    subject_free(namers, other);
+    end_both(a, b);
+    assert_int_equal(failed, 0);
+}
+
+/* The first answer does not come: none of its other processes has one, and another namer's has its own. */
+static void those_of_one_that_ends_are_lost_together(void **state)
+{
+    struct subject *a, *b, *other;
+    begin_both();
+    lies[1].silent = true;
+    assert_int_equal(subject_begin_open(namers, OF_B, &b), 0);
+    assert_int_equal(subject_begin_open(namers, OF_A, &a), 0);
+    if (subject_begin_open(namers, 1, &other) < 0) /* it may have ended by then */
+        other = NULL;
+    assert_true(subject_end_open(namers, b, NULL) < 0);
+    assert_int_equal(subject_end_open(namers, a, NULL), 0);
+    assert_true(!other || subject_end_open(namers, other, NULL) < 0);
+    assert_string_equal(named(a, 0x1010), "of_a");
+    end_both(a, NULL);
+    assert_int_equal(failed, 1);
+}
+
+/* ---- rows that are read when a stack leads into the file ---- */
+
+static void begin_lazily(struct subject **ret_a, struct sampler_process *ret_description)
+{
+    begin_both();
+    namers_free(namers);
+    const struct namer_options options = {.row_limit = ROWS, .lazy = 1};
+    ended = 6;
+    struct lent_worker none;
+    (void)begin(1, &none);
+    (void)begin(2, &none);
+    assert_int_equal(namers_new(&options, &tables, &namers), 0);
+    namers_take_from(namers, &source);
+    lies[0].description.mappings[0] =
+        (struct sampler_mapping){.start = 0x1000, .end = 0x2000, .code = CODE_UNMET};
+    assert_int_equal(subject_open(namers, OF_A, ret_description, ret_a), 0);
+}
+
+static void after_a_copy_was_walked_more_may_be_known(void **state)
+{
+    static struct sampler_process of_a;
+    static struct process_stack stack;
+    struct subject *a;
+    begin_lazily(&a, &of_a);
+    assert_int_equal(of_a.count, 1);
+    assert_int_equal(of_a.mappings[0].code, CODE_UNMET);
+    assert_string_equal(named(a, 0x1010), "of_a");
+    assert_false(a->walked); /* names alone have no rows read */
+    const uint64_t words[] = {0x1010, 0x7000, 0x7100, 0};
+    const struct sampler_sample copy = {.pid = (uint32_t)a->pid, .user_words = 4, .kind = SAMPLE_COPY};
+    enum sampler_end end;
+    stack.count = 0;
+    subject_walk(namers, a, profile, &copy, words, 1, &stack, &end);
+    assert_int_equal(stack.count, 1);
+    assert_true(a->walked);
+    end_both(a, NULL);
+    assert_int_equal(failed, 0);
+}
+
 int main(void)
 {
     asked = mmap(NULL, 2 * sizeof(*asked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -448,6 +527,9 @@ int main(void)
         cmocka_unit_test(what_comes_next_is_asked_for_at_once),
         cmocka_unit_test(what_is_not_settled_is_asked_for_again),
         cmocka_unit_test(what_is_not_known_has_no_name),
+        cmocka_unit_test(several_are_begun_before_one_has_answered),
+        cmocka_unit_test(those_of_one_that_ends_are_lost_together),
+        cmocka_unit_test(after_a_copy_was_walked_more_may_be_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
