@@ -1,0 +1,43 @@
+// At low rates, rows of a file are read when a stack leads into it, and the sampler sleeps until something cannot wait.
+// SPDX-License-Identifier: Apache-2.0
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { SONDE, temporary } from './helper.mjs';
+
+const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
+const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : !have('cc') && 'needs a C compiler';
+
+// A program that works in itself, then in a library without frame pointers, then in both.
+test('stacks lead into files whose rows were not read before', { skip }, (t) => {
+    const folder = temporary(t), at = (name) => path.join(folder, name);
+    fs.writeFileSync(at('library.c'), `
+volatile unsigned long sink;
+__attribute__((noinline)) void in_library(void (*then)(void)) { for (int i = 0; i < 300000; i++) sink += i; if (then) then(); __asm__ volatile(""); }
+__attribute__((noinline)) void enter(void (*then)(void)) { in_library(then); __asm__ volatile(""); }
+`);
+    fs.writeFileSync(at('program.c'), `
+#include <time.h>
+extern volatile unsigned long sink;
+void enter(void (*then)(void));
+__attribute__((noinline)) void called_back(void) { for (int i = 0; i < 300000; i++) sink += i; __asm__ volatile(""); }
+__attribute__((noinline)) void alone(void) { for (int i = 0; i < 300000; i++) sink += i; __asm__ volatile(""); }
+static double spent(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+__attribute__((noinline)) void first(void) { while (spent() < 1) alone(); __asm__ volatile(""); }
+__attribute__((noinline)) void second(void) { while (spent() < 2) enter(0); __asm__ volatile(""); }
+__attribute__((noinline)) void third(void) { while (spent() < 3) enter(called_back); __asm__ volatile(""); }
+int main(void) { first(); second(); third(); return 0; }
+`);
+    execFileSync('cc', ['-O2', '-fomit-frame-pointer', '-shared', '-fPIC', '-o', at('libentered.so'), at('library.c')]);
+    execFileSync('cc', ['-O2', '-fomit-frame-pointer', '-o', at('program'), at('program.c'), at('libentered.so'), `-Wl,-rpath,${folder}`]);
+    const { status, stdout, stderr } = spawnSync(SONDE, ['profile', '-F', '49', '-f', 'folded', '--', at('program')], { encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    for (const stack of ['main;first;alone', 'main;second;enter;in_library', 'main;third;enter;in_library;called_back'])
+        assert.match(stdout, new RegExp(`;${stack} \\d+$`, 'm'), stdout + stderr);
+    // No file stays unread: of each function, no more than its first stacks could do without rows.
+    const lost = stdout.split('\n').filter((line) => line.includes('[truncated: no unwind rule'));
+    assert.deepEqual(lost, [], stdout + stderr);
+});
