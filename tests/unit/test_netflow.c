@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "targets/redis/netflow_internal.h"
+
 #include "netflow_story.h"
 
 static struct story story;
@@ -223,6 +225,66 @@ static void commands_of_a_client_that_may_be_unrecorded(void **state)
     }
 }
 
+/* What a connection remembers. */
+static size_t kept(const struct netflow *n)
+{
+    size_t most = 0;
+    map_foreach (&n->pairs, slot) {
+        const struct flow_pair *pair = (const struct flow_pair *)(uintptr_t)slot->value;
+        for (const struct flow_end *end = pair->ends; end < pair->ends + 2; end++) {
+            const size_t of[] = {end->calls.list.capacity,      end->readable.list.capacity,
+                                 end->flows.list.capacity,      end->sent.list.capacity,
+                                 end->deliveries.list.capacity, end->arrived.list.capacity};
+            for (size_t i = 0; i < ARRAY_SIZE(of); i++)
+                most = MAX(most, of[i]);
+        }
+    }
+    return most;
+}
+
+/* There are tens of thousands of connections: what is over must not take memory until they end. */
+static void what_is_over_is_forgotten(void **state)
+{
+    enum { COMMANDS = 3000, KEPT = 16 };
+    struct netflow *first = NULL, *n;
+    for (int second = 0; second < 2; second++) {
+        assert_int_equal(netflow_new(NULL, NULL, NULL, second ? first : NULL, &n), 0);
+        begin(&story);
+        for (uint32_t i = 0; i < COMMANDS; i++) {
+            publish(&story, MS(10 + i), i + 1, 100 + i, true);
+            read_on(n, &story, false);
+            story.count = 0;
+            assert_in_range(kept(n), 0, KEPT);
+        }
+        read_into(n, &story, false);
+        assert_int_equal(n->reasons[FLOW_COMPLETE], COMMANDS);
+        assert_int_equal(n->pairs.count, 0);
+        assert_int_equal(n->known.count, 3);
+        first = second ? first : n;
+    }
+    netflow_free(n);
+    netflow_free(first);
+}
+
+/* A client that asks a server which is not recorded. */
+static void calls_that_nobody_executes(void **state)
+{
+    enum { CALLS = 5000, KEPT = 3 * FLOW_UNSEEN_MAX };
+    struct netflow *n;
+    assert_int_equal(netflow_new(NULL, NULL, NULL, NULL, &n), 0);
+    begin(&story);
+    story.absent[A] = story.absent[B] = true;
+    for (uint32_t i = 0; i < CALLS; i++) {
+        publish(&story, MS(10 + i), i + 1, 100 + i, true);
+        read_on(n, &story, false);
+        story.count = 0;
+    }
+    assert_in_range(kept(n), 1, KEPT);
+    read_into(n, &story, false);
+    assert_int_equal(n->flows, 0);
+    netflow_free(n);
+}
+
 /* Two commands in one write, answered by one read. */
 static void a_pipeline(void **state)
 {
@@ -333,6 +395,8 @@ int main(void)
         cmocka_unit_test(a_node_that_was_not_recorded),
         cmocka_unit_test(a_client_that_was_not_recorded),
         cmocka_unit_test(commands_of_a_client_that_may_be_unrecorded),
+        cmocka_unit_test(what_is_over_is_forgotten),
+        cmocka_unit_test(calls_that_nobody_executes),
         cmocka_unit_test(a_pipeline),
         cmocka_unit_test(a_message_at_the_beginning_of_a_long_command),
         cmocka_unit_test(a_blocked_command),

@@ -301,6 +301,7 @@ static int reply_event(struct netflow *n, struct flow_process *process, const st
     array_clear(&client->unwritten);
     if (!read_there)
         return 0;
+    to->wrote = start;
     flow_match_readable(n, to);
     return flow_match_calls(n, to);
 }
@@ -580,45 +581,8 @@ static int pass_event(void *self, const struct event *e)
     return r < 0 ? r : n->failed ? -ENOMEM : 0;
 }
 
-/* What is still open was cut off by the recording's end, or waits for a record that was lost. */
-static int pass_finish(void *self)
-{
-    struct netflow *n = self;
-    n->ending = true;
-    map_foreach (&n->pairs, slot) {
-        struct flow_pair *pair = (struct flow_pair *)(uintptr_t)slot->value;
-        for (int i = 0, r; i < 2; i++)
-            if ((r = flow_match_bus(n, &pair->ends[i])) < 0)
-                return r;
-        bool lost = (pair->ends[0].process && pair->ends[0].process->lost) ||
-                    (pair->ends[1].process && pair->ends[1].process->lost);
-        for (int i = 0; i < 2; i++)
-            flow_end_clear(n, &pair->ends[i], lost ? FLOW_LOST : FLOW_UNFINISHED);
-    }
-    while (n->open) {
-        struct flow *flow = n->open;
-        flow->open = 1;
-        flow_part(n, flow, flow->node->lost ? FLOW_LOST : FLOW_UNFINISHED);
-    }
-    return n->failed ? -ENOMEM : 0;
-}
-
-int netflow_new(netflow_message_fn message, void *context, const uint64_t *machines, struct netflow *before,
-                struct netflow **ret_netflow)
-{
-    struct netflow *n = calloc(1, sizeof(*n));
-    if (!n)
-        return -ENOMEM;
-    n->message = message;
-    n->context = context;
-    n->machines = machines;
-    n->before = before;
-    n->unknown_max = FLOW_QUEUED_MAX;
-    *ret_netflow = n;
-    return 0;
-}
-
-static void process_free(struct flow_process *process)
+/* What the events of a process need to be understood. */
+static void process_forget(struct flow_process *process)
 {
     map_foreach (&process->clients, slot) {
         struct flow_client *client = (struct flow_client *)(uintptr_t)slot->value;
@@ -644,7 +608,49 @@ static void process_free(struct flow_process *process)
     array_done(&process->sending_on);
     array_done(&process->told);
     flow_asks_done(process);
-    free(process);
+}
+
+/* What is still open was cut off by the recording's end, or waits for a record that was lost. */
+static int pass_finish(void *self)
+{
+    struct netflow *n = self;
+    n->ending = true;
+    map_foreach (&n->pairs, slot) {
+        struct flow_pair *pair = (struct flow_pair *)(uintptr_t)slot->value;
+        for (int i = 0, r; i < 2; i++)
+            if ((r = flow_match_bus(n, &pair->ends[i])) < 0)
+                return r;
+        bool lost = (pair->ends[0].process && pair->ends[0].process->lost) ||
+                    (pair->ends[1].process && pair->ends[1].process->lost);
+        for (int i = 0; i < 2; i++)
+            flow_end_clear(n, &pair->ends[i], lost ? FLOW_LOST : FLOW_UNFINISHED);
+    }
+    while (n->open) {
+        struct flow *flow = n->open;
+        flow->open = 1;
+        flow_part(n, flow, flow->node->lost ? FLOW_LOST : FLOW_UNFINISHED);
+    }
+    while (n->arrivals)
+        flow_arrival_free(n, n->arrivals);
+    array_foreach (&n->all, process)
+        process_forget(*process);
+    flow_pairs_forget(n);
+    return n->failed ? -ENOMEM : 0;
+}
+
+int netflow_new(netflow_message_fn message, void *context, const uint64_t *machines, struct netflow *before,
+                struct netflow **ret_netflow)
+{
+    struct netflow *n = calloc(1, sizeof(*n));
+    if (!n)
+        return -ENOMEM;
+    n->message = message;
+    n->context = context;
+    n->machines = machines;
+    n->before = before;
+    n->unknown_max = FLOW_QUEUED_MAX;
+    *ret_netflow = n;
+    return 0;
 }
 
 void netflow_free(struct netflow *n)
@@ -665,13 +671,16 @@ void netflow_free(struct netflow *n)
         flow_arrival_free(n, n->arrivals);
     array_foreach (&n->rows, row)
         flow_row_free(*row);
-    array_foreach (&n->all, process)
-        process_free(*process);
+    array_foreach (&n->all, process) {
+        process_forget(*process);
+        free(*process);
+    }
     array_done(&n->rows);
     array_done(&n->all);
     map_done(&n->strings);
     map_done(&n->processes);
     map_done(&n->pairs);
+    map_done(&n->known);
     map_done(&n->row_of);
     arena_done(&n->arena);
     free(n);

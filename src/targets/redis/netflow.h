@@ -107,7 +107,9 @@ struct netflow {
         *machines; /* by host: equal for recordings of one machine, which share its loopback addresses */
     uint64_t tolerance_ns; /* how far the hosts' clocks may be apart */
     struct arena arena;
-    struct map strings, processes, pairs;
+    struct map strings, processes;
+    struct map pairs; /* connections, by both addresses; once the pass is over none ... */
+    struct map known; /* ... but what a later pass wants to know of them */
     ARRAY(struct flow_process *) all;
     ARRAY(struct flow_row *) rows;
     struct map row_of;

@@ -75,7 +75,6 @@ static struct flow_pair *pair_of(struct netflow *n, const struct flow_address *a
     if (!*ret_first)
         both[0] = *b, both[1] = *a;
     uint64_t hash = map_hash(both, sizeof(both));
-    const struct netflow *known = n->before ? n->before : n;
     uint64_t *place = make ? map_put(&n->pairs, hash, NULL) : map_get(&n->pairs, hash);
     if (!place || *place || !make) {
         n->failed |= make && !place;
@@ -88,16 +87,33 @@ static struct flow_pair *pair_of(struct netflow *n, const struct flow_address *a
         return NULL;
     }
     pair->ends[0].pair = pair->ends[1].pair = pair;
-    pair->ends[0].fd = pair->ends[1].fd = -1;
-    const uint64_t *earlier = known != n ? map_get(&known->pairs, hash) : NULL;
-    const struct flow_pair *then = earlier ? (const struct flow_pair *)(uintptr_t)*earlier : NULL;
-    pair->both = !n->before || (then && then->ends[0].process && then->ends[1].process);
-    for (int i = 0; then && i < 2; i++) {
-        pair->ends[i].receives = then->ends[i].receives && flow_end_lost(&then->ends[!i]);
-        pair->ends[i].replica = then->ends[i].replica;
+    const uint64_t *known = n->before ? map_get(&n->before->known, hash) : NULL;
+    pair->both = !n->before || (known && *known & FLOW_KNOWN_BOTH);
+    for (int i = 0; i < 2; i++) {
+        pair->ends[i].fd = -1;
+        pair->ends[i].wrote = FLOW_UNKNOWN;
+        pair->ends[i].receives = known && *known & FLOW_KNOWN_RECEIVES << i;
+        pair->ends[i].replica = known && *known & FLOW_KNOWN_REPLICA << i;
     }
     *place = (uint64_t)(uintptr_t)pair;
     return pair;
+}
+
+void flow_pairs_forget(struct netflow *n)
+{
+    map_foreach (&n->pairs, slot) {
+        struct flow_pair *pair = (struct flow_pair *)(uintptr_t)slot->value;
+        const struct flow_end *ends = pair->ends;
+        uint64_t known = ends[0].process && ends[1].process ? FLOW_KNOWN_BOTH : 0;
+        for (int i = 0; i < 2; i++) {
+            known |= ends[i].replica ? FLOW_KNOWN_REPLICA << i : 0;
+            known |= ends[i].receives && flow_end_lost(&ends[!i]) ? FLOW_KNOWN_RECEIVES << i : 0;
+        }
+        free(pair);
+        slot->value = known;
+    }
+    n->known = n->pairs;
+    n->pairs = (struct map){0};
 }
 
 bool flow_both(const struct flow_end *end)
@@ -137,6 +153,7 @@ void flow_connection_event(struct netflow *n, struct flow_process *process, cons
     end->fd = fd;
     end->generation = generation;
     end->client_id = end->called = 0;
+    end->wrote = FLOW_UNKNOWN;
     end->uncertain = end->pipelined = false;
     *place = (uint64_t)(uintptr_t)end;
 }
@@ -172,9 +189,14 @@ int flow_write_event(struct netflow *n, struct flow_process *process, const stru
         return 0;
     end->uncertain |= first != end->called + 1 && end->called; /* that of a call between was lost */
     end->called = first + messages - 1;
-    for (uint64_t i = 0; i < messages && queue_count(&end->calls) < FLOW_QUEUED_MAX; i++)
+    const bool unseen = !flow_other(end)->process;
+    for (uint64_t i = 0; i < messages && queue_count(&end->calls) < FLOW_QUEUED_MAX; i++) {
+        if (unseen &&
+            queue_count(&end->calls) >= FLOW_UNSEEN_MAX) /* most servers are recorded at once or not at all */
+            flow_call_pop(end);
         n->failed |= queue_add(&end->calls, (struct flow_call){first + i, (int64_t)e->time_ns, FLOW_UNKNOWN,
                                                                end->uncertain}) < 0;
+    }
     return flow_match_calls(n, flow_other(end));
 }
 
@@ -182,13 +204,12 @@ int flow_write_event(struct netflow *n, struct flow_process *process, const stru
  * The next one is written within the callback of this, so that its record comes first. */
 static void answered(struct flow_end *end, int64_t start)
 {
-    size_t open = 0;
-    for (size_t i = 0; i < queue_count(&end->calls); i++)
-        open += queue_at(&end->calls, i).got == FLOW_UNKNOWN && queue_at(&end->calls, i).sent < start;
-    for (size_t i = 0; open && i < queue_count(&end->calls); i++) {
-        struct flow_call *call = &queue_at(&end->calls, i);
-        if (call->got != FLOW_UNKNOWN || call->sent >= start)
-            continue;
+    size_t before = end->answered, open = 0;
+    while (before + open < queue_count(&end->calls) && queue_at(&end->calls, before + open).sent < start)
+        open++;
+    end->answered += open;
+    for (size_t i = 0; i < open; i++) {
+        struct flow_call *call = &queue_at(&end->calls, before + i);
         call->got = start;
         call->several |= open > 1 || end->uncertain;
         call->unsure = end->pipelined;
@@ -222,14 +243,34 @@ void flow_waits_for_call(struct netflow *n, struct flow *flow)
         flow->open++;
 }
 
+/* What the server has written is looked for in the order in which it was written: nobody asks any more what
+ * there was to read before the oldest write that is still looked for. */
+static void forget_readable(struct flow_end *client)
+{
+    const struct flow_end *server = flow_other(client);
+    int64_t from = server->wrote;
+    if (queue_count(&server->deliveries))
+        from = MIN(from, queue_at(&server->deliveries, 0)->write);
+    if (queue_count(&server->flows) && queue_at(&server->flows, 0)->at[FLOW_WRITE] != FLOW_UNKNOWN)
+        from = MIN(from, queue_at(&server->flows, 0)->at[FLOW_WRITE]);
+    while (queue_count(&client->readable) >= (server->process ? FLOW_QUEUED_MAX : FLOW_UNSEEN_MAX) ||
+           (queue_count(&client->readable) && queue_at(&client->readable, 0).end < from))
+        queue_pop(&client->readable);
+}
+
+void flow_call_pop(struct flow_end *client)
+{
+    queue_pop(&client->calls);
+    client->answered -= client->answered > 0;
+}
+
 int flow_readable_event(struct netflow *n, struct flow_process *process, const struct event *e)
 {
     struct flow_end *end = flow_end_of(process, I(e, stream_io_fd));
     int64_t start = (int64_t)(e->time_ns - e->values[FIELD_DURATION].u);
     if (!end || !(U(e, stream_io_events) & POLLIN_BIT) || !flow_both(end))
         return 0;
-    while (queue_count(&end->readable) >= FLOW_QUEUED_MAX)
-        queue_pop(&end->readable);
+    forget_readable(end);
     n->failed |= queue_add(&end->readable, (struct flow_readable){start, (int64_t)e->time_ns}) < 0;
     answered(end, start);
     flow_match_readable(n, flow_other(end));

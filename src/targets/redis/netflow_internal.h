@@ -7,7 +7,9 @@
 
 #include "targets/redis/netflow.h"
 
-/* First in, first out. */
+/* First in, first out. Elements that are gone are overwritten as soon as there are as many as are left, which
+ * costs at most one move for each, so that a queue takes no more than about three times what it once held:
+ * there are tens of thousands. */
 #define QUEUE(type)       \
     struct {              \
         ARRAY(type) list; \
@@ -16,11 +18,15 @@
 #define queue_count(queue)    ((queue)->list.count - (queue)->first)
 #define queue_at(queue, n)    ((queue)->list.at[(queue)->first + (n)])
 #define queue_add(queue, ...) array_add(&(queue)->list, __VA_ARGS__)
-#define queue_done(queue)     array_done(&(queue)->list)
+#define queue_done(queue)           \
+    do {                            \
+        array_done(&(queue)->list); \
+        (queue)->first = 0;         \
+    } while (0)
 #define queue_pop(queue)                                                 \
     do {                                                                 \
         size_t queue_left_ = queue_count(queue) - 1;                     \
-        if (++(queue)->first >= 1024 && (queue)->first >= queue_left_) { \
+        if (++(queue)->first >= queue_left_) {                           \
             memmove((queue)->list.at, (queue)->list.at + (queue)->first, \
                     queue_left_ * sizeof(*(queue)->list.at));            \
             (queue)->list.count = queue_left_;                           \
@@ -28,7 +34,14 @@
         }                                                                \
     } while (0)
 
-enum { FLOW_QUEUED_MAX = 1 << 16 }; /* of one connection, of what waits for its other end */
+enum {
+    FLOW_QUEUED_MAX = 1 << 16, /* of one connection, of what waits for its other end */
+    FLOW_UNSEEN_MAX = 1 << 10, /* the same of a client whose server nothing was seen of yet */
+};
+
+/* What a later pass wants to know of a connection: whether both ends are recorded; of each end whether it is
+ * a replica's, and whether messages come to it that may have been lost on the way. */
+enum { FLOW_KNOWN_BOTH = 1, FLOW_KNOWN_REPLICA = 1 << 1, FLOW_KNOWN_RECEIVES = 1 << 3 };
 
 struct flow;
 struct flow_end;
@@ -166,6 +179,8 @@ struct flow_end {
     uint64_t called;                          /* number of the client's last call */
     bool uncertain;                           /* more calls may be under way than are known */
     bool pipelined;                           /* several calls were under way at once */
+    int64_t wrote;                            /* when its server began to write last; FLOW_UNKNOWN: never */
+    size_t answered;                          /* of the calls, from the oldest on */
     QUEUE(struct flow_call) calls;            /* that its client sent */
     QUEUE(struct flow_readable) readable;     /* by its client */
     QUEUE(struct flow *) flows;               /* that its server executed */
@@ -289,6 +304,12 @@ void flow_part(struct netflow *netflow, struct flow *flow, enum flow_reason reas
 void flow_arrival_part(struct netflow *netflow, struct flow_arrival *arrival, enum flow_reason reason);
 void flow_delivery_over(struct netflow *netflow, struct flow_delivery *delivery, enum flow_reason reason);
 void flow_arrival_free(struct netflow *netflow, struct flow_arrival *arrival);
+
+/* The oldest call of a client is over. */
+void flow_call_pop(struct flow_end *client);
+
+/* The pass is over: of connections only what a later one wants to know is kept (netflow.known). */
+void flow_pairs_forget(struct netflow *netflow);
 
 /* Joins what the connection's two ends have told so far. 0 or a negative errno. */
 int flow_match_calls(struct netflow *netflow, struct flow_end *server);

@@ -438,7 +438,7 @@ int flow_match_calls(struct netflow *n, struct flow_end *server)
         const struct flow_call call = queue_at(&client->calls, 0);
         if (flow->number > call.number) { /* not executed, or that was not recorded */
             n->calls_unmatched++;
-            queue_pop(&client->calls);
+            flow_call_pop(client);
             continue;
         }
         enum flow_reason reason = flow->number < call.number ? FLOW_NO_CALL : FLOW_COMPLETE;
@@ -449,7 +449,7 @@ int flow_match_calls(struct netflow *n, struct flow_end *server)
             if (got == FLOW_UNKNOWN)
                 break;
             r = joined(n, server, flow, &call, got);
-            queue_pop(&client->calls);
+            flow_call_pop(client);
         }
         queue_pop(&server->flows);
         flow_part(n, flow, reason);
@@ -608,6 +608,5 @@ void flow_end_clear(struct netflow *n, struct flow_end *end, enum flow_reason re
     queue_done(&end->deliveries);
     queue_done(&end->sent);
     queue_done(&end->arrived);
-    end->calls.first = end->readable.first = end->flows.first = end->deliveries.first = end->sent.first =
-        end->arrived.first = 0;
+    end->answered = 0;
 }
