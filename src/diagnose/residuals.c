@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/macro.h"
+#include "diagnose/stats.h"
 
 #define T_MAX 80.0
 
@@ -51,20 +52,23 @@ static double cumulant(const struct residuals *r, double t)
     return log(sum);
 }
 
-/* t x - K(t) is concave: golden section. */
+struct chernoff {
+    const struct residuals *residuals;
+    double x;
+};
+
+/* Concave. */
+static double exponent(const void *context, double t)
+{
+    const struct chernoff *c = context;
+    return t * c->x - cumulant(c->residuals, t);
+}
+
 double residuals_deviate(const struct residuals *r, double n, double x)
 {
-    double low = 0, high = fmin(4 * x / fmax(r->variance, 1e-6), T_MAX), best = 0;
+    const struct chernoff of = {r, x};
     if (!(x > 0))
         return 0;
-    for (int step = 0; step < 40; step++) {
-        double a = low + 0.382 * (high - low), b = low + 0.618 * (high - low);
-        double at_a = a * x - cumulant(r, a), at_b = b * x - cumulant(r, b);
-        best = fmax(best, fmax(at_a, at_b));
-        if (at_a < at_b)
-            low = a;
-        else
-            high = b;
-    }
-    return sqrt(2 * n * best);
+    double most = stats_maximum(exponent, &of, 0, fmin(4 * x / fmax(r->variance, 1e-6), T_MAX));
+    return sqrt(2 * n * fmax(most, 0));
 }

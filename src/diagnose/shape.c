@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/macro.h"
+#include "diagnose/stats.h"
 
 #define ANYWHERE   0.02 /* share of requests that may take any time, so that no single one decides */
 #define KERNEL     4    /* standard deviations, beyond which a kernel is cut off */
@@ -59,40 +60,50 @@ static double cumulant(const struct shape *shape, const struct residuals *chance
     return log(sum);
 }
 
+struct chernoff {
+    const struct shape *shape;
+    const struct residuals *chance;
+    long shift;  /* bins */
+    double seen; /* mean log ratio of the requests */
+};
+
+/* Concave. */
+static double exponent(const void *context, double weight)
+{
+    const struct chernoff *c = context;
+    return weight * c->seen - cumulant(c->shape, c->chance, c->shift, weight);
+}
+
 double shape_deviate(const struct shape *shape, const struct residuals *chance, const double *counts,
                      double n, double shift)
 {
-    long bins = lround(shift / RESIDUAL_STEP);
-    double seen = 0, usual = 0, low = 0, high = WEIGHT_MAX, best = 0;
+    struct chernoff of = {shape, chance, lround(shift / RESIDUAL_STEP), 0};
+    double usual = 0;
     for (long i = 0; i < RESIDUAL_BINS; i++) {
-        seen += counts[i] / n * log_ratio(shape, i, bins);
-        usual += chance->share[i] * log_ratio(shape, i, bins);
+        of.seen += counts[i] / n * log_ratio(shape, i, of.shift);
+        usual += chance->share[i] * log_ratio(shape, i, of.shift);
     }
-    if (seen <= usual)
+    if (!(of.seen > usual))
         return 0;
-    for (int step = 0; step < 40; step++) {
-        double a = low + 0.382 * (high - low), b = low + 0.618 * (high - low);
-        double at_a = a * seen - cumulant(shape, chance, bins, a);
-        double at_b = b * seen - cumulant(shape, chance, bins, b);
-        best = fmax(best, fmax(at_a, at_b));
-        if (at_a < at_b)
-            low = a;
-        else
-            high = b;
-    }
-    return sqrt(2 * n * best);
+    return sqrt(2 * n * fmax(stats_maximum(exponent, &of, 0, WEIGHT_MAX), 0));
+}
+
+static double likelihood(const struct shape *shape, const double *counts, long shift)
+{
+    double sum = 0;
+    for (long i = 0; i < RESIDUAL_BINS; i++)
+        sum += counts[i] > 0 ? counts[i] * at_bin(shape, i - shift) : 0;
+    return sum;
 }
 
 double shape_shift(const struct shape *shape, const double *counts)
 {
-    double best = -INFINITY;
+    double best = likelihood(shape, counts, 0);
     long at = 0;
     for (long shift = -SHIFT_MAX; shift <= SHIFT_MAX; shift++) {
-        double likelihood = 0;
-        for (long i = 0; i < RESIDUAL_BINS; i++)
-            likelihood += counts[i] > 0 ? counts[i] * at_bin(shape, i - shift) : 0;
-        if (likelihood > best) {
-            best = likelihood;
+        double likely = likelihood(shape, counts, shift);
+        if (likely > best) {
+            best = likely;
             at = shift;
         }
     }

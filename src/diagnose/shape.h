@@ -20,7 +20,7 @@ void shape_of(const struct residuals *r, double smoothing, struct shape *ret_sha
 double shape_deviate(const struct shape *shape, const struct residuals *chance, const double *counts,
                      double n, double shift);
 
-/* The most likely shift. */
+/* The most likely shift; 0 of no requests. counts as above. */
 double shape_shift(const struct shape *shape, const double *counts);
 
 #endif

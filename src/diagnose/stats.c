@@ -260,6 +260,33 @@ double stats_median(double *values, size_t count)
     return stats_quantile(values, count, 0.5);
 }
 
+double stats_maximum(double (*value)(const void *context, double x), const void *context, double low,
+                     double high)
+{
+    const double section = (sqrt(5) - 1) / 2;
+    enum { STEPS = 40 }; /* 0.618^40 of the range is left */
+    double a = high - section * (high - low), b = low + section * (high - low);
+    double at_a = value(context, a), at_b = value(context, b);
+    double best = fmax(fmax(value(context, low), value(context, high)), fmax(at_a, at_b));
+    for (int step = 0; step < STEPS; step++) {
+        if (at_a < at_b) {
+            low = a;
+            a = b;
+            at_a = at_b;
+            b = low + section * (high - low);
+            at_b = value(context, b);
+        } else {
+            high = b;
+            b = a;
+            at_b = at_a;
+            a = high - section * (high - low);
+            at_a = value(context, a);
+        }
+        best = fmax(best, fmax(at_a, at_b));
+    }
+    return best;
+}
+
 double stats_log_combinations(double values, size_t length)
 {
     double n = 0;

@@ -49,6 +49,12 @@ size_t stats_benjamini_hochberg(const double *p, size_t count, double q, bool *r
 double stats_quantile(double *values, size_t count, double q);
 double stats_median(double *values, size_t count);
 
+/* The greatest value in [low, high] of a function that rises up to one place and falls behind it (a concave
+ * one does), by golden-section search (Kiefer, Proceedings of the AMS 4, 1953): the place is known to 5e-9 of
+ * the range. The values at both ends count; NaN does not. */
+double stats_maximum(double (*value)(const void *context, double x), const void *context, double low,
+                     double high);
+
 /* The logarithm of how many combinations of so many of the values there are. */
 double stats_log_combinations(double values, size_t length);
 

@@ -111,7 +111,7 @@ static int usual_wait(const struct bucket *bucket, double *ret_wait_ns)
 
 static bool waits(const struct doing *d, double usual_ns)
 {
-    return knows_wait(d) && wait_of(d) >= WAIT_TIMES * (usual_ns + d->took_ns / d->n);
+    return knows_wait(d) && wait_of(d) > 0 && wait_of(d) >= WAIT_TIMES * (usual_ns + d->took_ns / d->n);
 }
 
 /* The log rates of a side's hosts, in their whole slots: neither their first nor their last. */
@@ -168,7 +168,8 @@ static void compare(const struct side *older, const struct side *newer, struct t
     stats_moments(newer->logs, newer->hosts, &a, &variance_a);
     stats_moments(older->logs, older->hosts, &b, &variance_b);
     bool lone = newer->hosts < 2 || older->hosts < 2;
-    double own = lone ? 0 : w.error, freedom = lone ? LONE_FREEDOM : fmax(w.freedom, 1);
+    double least = fmin(n, m) - 1; /* Welch's are never fewer, but where no rates of a side differ */
+    double own = lone ? 0 : w.error, freedom = lone ? LONE_FREEDOM : fmax(w.freedom, least);
     double spread = lone ? 2 * HOST_SPREAD : HOST_SPREAD;
     double error = sqrt(own * own + spread * spread * (1 / n + 1 / m) + 1 / fmax(newer->requests, 1) +
                         1 / fmax(older->requests, 1));
@@ -297,16 +298,20 @@ int backlog_find(const struct book *book, uint32_t bucket_at, bool *ret_grows, s
     struct backlog b = {.bucket = bucket_at};
     struct doings doings = {0};
     double usual = INFINITY;
+    bool grows = false;
     int r = doings_of_bucket(bucket, &doings);
-    *ret_grows = false;
-    if (r == 0 && doings.list.count > 1)
+    if (r < 0) {
+        array_done(&doings.list);
+        return r;
+    }
+    if (doings.list.count > 1)
         doings.list.count--; /* the last one is not whole */
     array_foreach (&doings.list, d) {
         usual = knows_wait(d) ? fmin(usual, wait_of(d)) : usual;
         b.requests += (uint64_t)d->n;
     }
     size_t n = doings.list.count;
-    if (r == 0 && n >= GROWING_SLOTS && waits(&doings.list.at[n - 1], usual)) {
+    if (n >= GROWING_SLOTS && waits(&doings.list.at[n - 1], usual)) {
         size_t from = find_rise(&doings);
         double error = 0, slope = n - from >= GROWING_SLOTS ? slope_of(book, &doings, from, &error) : 0;
         double reach = n - from >= GROWING_SLOTS ? stats_student_quantile(0.025, (double)(n - from) - 2) : 0;
@@ -317,9 +322,10 @@ int backlog_find(const struct book *book, uint32_t bucket_at, bool *ret_grows, s
         b.usual_wait_ns = usual;
         b.since_ns = (uint64_t)doings.list.at[from].slot << book->shift;
         b.last_ns = ((uint64_t)doings.list.at[n - 1].slot + 1) << book->shift;
-        *ret_grows = n - from >= GROWING_SLOTS && b.high <= 1 - BEHIND_MIN;
+        grows = n - from >= GROWING_SLOTS && b.high <= 1 - BEHIND_MIN;
     }
     array_done(&doings.list);
+    *ret_grows = grows;
     *ret_backlog = b;
-    return r;
+    return 0;
 }

@@ -110,12 +110,46 @@ static void random_numbers(void **state)
     NEAR(stats_median(values, 20000), 4, 0);
 }
 
+struct parabola {
+    double top;
+    unsigned calls;
+};
+
+static double parabola(const void *context, double x)
+{
+    struct parabola *p = *(struct parabola *const *)context;
+    p->calls++;
+    return 3 - (x - p->top) * (x - p->top);
+}
+
+static double entropy(const void *context, double x)
+{
+    return -x * log(x); /* NaN at 0 */
+}
+
+/* Within the range, at either end, beyond it, and of a range that is one place. */
+static void maximum(void **state)
+{
+    struct parabola p = {.top = 0.3}, *at = &p;
+    NEAR(stats_maximum(parabola, &at, 0, 8), 3, 1e-12);
+    assert_true(p.calls <= 44); /* one for each step */
+    p.top = 0;
+    NEAR(stats_maximum(parabola, &at, 0, 8), 3, 0);
+    p.top = 8;
+    NEAR(stats_maximum(parabola, &at, 0, 8), 3, 0);
+    p.top = 9;
+    NEAR(stats_maximum(parabola, &at, 0, 8), 2, 0);
+    p.top = 2;
+    NEAR(stats_maximum(parabola, &at, 1, 1), 2, 0);
+    NEAR(stats_maximum(entropy, NULL, 0, 1), exp(-1), 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distributions), cmocka_unit_test(welch),
-        cmocka_unit_test(ranks),         cmocka_unit_test(false_discoveries),
-        cmocka_unit_test(change_points), cmocka_unit_test(change_points_keep_their_level),
-        cmocka_unit_test(random_numbers)};
+        cmocka_unit_test(distributions),  cmocka_unit_test(welch),
+        cmocka_unit_test(ranks),          cmocka_unit_test(false_discoveries),
+        cmocka_unit_test(change_points),  cmocka_unit_test(change_points_keep_their_level),
+        cmocka_unit_test(random_numbers), cmocka_unit_test(maximum)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
