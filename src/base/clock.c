@@ -9,8 +9,8 @@
 
 static uint64_t now(clockid_t clock)
 {
-    struct timespec t;
-    clock_gettime(clock, &t);
+    struct timespec t = {0};
+    (void)clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
@@ -22,6 +22,16 @@ uint64_t clock_monotonic_ns(void)
 uint64_t clock_realtime_ns(void)
 {
     return now(CLOCK_REALTIME);
+}
+
+uint64_t clock_process_cpu_ns(void)
+{
+    return now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+uint64_t clock_thread_cpu_ns(void)
+{
+    return now(CLOCK_THREAD_CPUTIME_ID);
 }
 
 const char *clock_format_duration(uint64_t duration_ns, char *buffer, size_t size)

@@ -14,6 +14,10 @@
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_realtime_ns(void);
 
+/* CPU time, user and system, that this process (all of its threads), or this thread, has taken. */
+uint64_t clock_process_cpu_ns(void);
+uint64_t clock_thread_cpu_ns(void);
+
 /* A duration with three significant digits and its unit: "412 ns", "1.23 ms", "2.5 s", "3 min 12 s".
  * Written to buffer (at least 24 bytes) and returned. */
 const char *clock_format_duration(uint64_t duration_ns, char *buffer, size_t size);

@@ -157,6 +157,14 @@ long proc_status_number(const struct proc *proc, const char *name)
                : -1;
 }
 
+uint64_t proc_own_memory(void)
+{
+    _cleanup_(freep) char *text = NULL;
+    size_t length;
+    return file_read("/proc/self/status", STATUS_MAX, &text, &length) == 0 ? proc_parse_memory(text, length)
+                                                                           : 0;
+}
+
 void proc_read_name(const struct proc *proc, char ret_name[static PROC_NAME_BYTES])
 {
     _cleanup_(freep) char *text = NULL;

@@ -85,6 +85,11 @@ int proc_read_stat(const struct proc *proc, pid_t tid, struct proc_stat *ret_sta
 /* A number of /proc/PID/status, such as "PPid"; -1 when it cannot be read or is not there. */
 long proc_status_number(const struct proc *proc, const char *name);
 
+/* Bytes of this process's own memory: what of its anonymous memory is resident. Files that are mapped to be
+ * read do not count, as the kernel can drop them at any time; nor does memory that is shared, as rings and
+ * maps are. 0 when it cannot be read. */
+uint64_t proc_own_memory(void);
+
 /* The name in /proc/PID/comm, printable. */
 void proc_read_name(const struct proc *proc, char ret_name[static PROC_NAME_BYTES]);
 

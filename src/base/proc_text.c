@@ -156,6 +156,14 @@ bool proc_parse_status_number(const char *text, size_t length, const char *name,
     return true;
 }
 
+uint64_t proc_parse_memory(const char *text, size_t length)
+{
+    long kilobytes;
+    return proc_parse_status_number(text, length, "RssAnon", &kilobytes) && kilobytes > 0
+               ? (uint64_t)kilobytes * 1024
+               : 0;
+}
+
 bool proc_parse_status_text(const char *text, size_t length, const char *name, char *ret_text, size_t size)
 {
     const char *end, *at = status_line(text, length, name, &end);

@@ -27,6 +27,9 @@ bool proc_parse_stat(const char *text, size_t length, struct proc_stat *ret_stat
 /* status: lines "Name:\tVALUE". The first number of the line, decimal; false when there is none. */
 bool proc_parse_status_number(const char *text, size_t length, const char *name, long *ret_number);
 
+/* Bytes of anonymous memory that are resident ("RssAnon"); 0 when there are none. */
+uint64_t proc_parse_memory(const char *text, size_t length);
+
 /* All of it, without spaces around; at most size bytes of it. false when there is none. */
 bool proc_parse_status_text(const char *text, size_t length, const char *name, char *ret_text, size_t size);
 

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -311,13 +310,6 @@ static void end_numbered(struct scope *scope, uint64_t number, bool failed)
             end_reader(scope, r, failed);
 }
 
-static uint64_t cpu_ns(void)
-{
-    struct timespec spent = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
-    return (uint64_t)spent.tv_sec * NS_PER_S + (uint64_t)spent.tv_nsec;
-}
-
 /* For memory and maps, mapped files by their place, the rights of a process's user on its files. */
 #define NEEDED                                                                               \
     (1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_CHECKPOINT_RESTORE | \
@@ -363,7 +355,7 @@ static int serve_asker(struct lending *l)
                                      .target = reader ? reader->pid : asked.target,
                                      .question = asked.question,
                                      .result = MIN(r, 0),
-                                     .start = cpu_ns(),
+                                     .start = clock_process_cpu_ns(),
                                      .end = reader ? reader->number : 0,
                                      .serial = asked.serial};
     int sent = broker_send(l->asker, head, NULL, 0, has_file ? r : -1);

@@ -144,12 +144,8 @@ static void work(const struct worker_kind *kind, void *context, pid_t target, co
     size_t size = 0;
     hand_over(0);
     int r = kind->work(context, target, bytes, length, &result, &size, &problem);
-    struct timespec spent = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
-    const struct broker_head head = {.verb = BROKER_RESULT,
-                                     .target = target,
-                                     .result = MIN(r, 0),
-                                     .start = (uint64_t)spent.tv_sec * NS_PER_S + (uint64_t)spent.tv_nsec};
+    const struct broker_head head = {
+        .verb = BROKER_RESULT, .target = target, .result = MIN(r, 0), .start = clock_process_cpu_ns()};
     int sent = r < 0 ? broker_send(giver, head, &problem, sizeof(problem), -1)
                      : broker_send(giver, head, result, size, -1);
     free(result);

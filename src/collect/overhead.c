@@ -6,11 +6,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/proc.h"
 #include "broker/broker.h"
 #include "collect/level.h"
 #include "event/families.h"
@@ -33,11 +32,8 @@ static const bool NEEDED[] = {
 
 uint64_t session_cpu_ns(const struct session *session)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
-           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US +
-           broker_cpu_ns(stall_broker(session->sampler)) + broker_cpu_ns(session->plans);
+    return clock_process_cpu_ns() + broker_cpu_ns(stall_broker(session->sampler)) +
+           broker_cpu_ns(session->plans);
 }
 
 /* ---- measuring ---- */
@@ -45,11 +41,7 @@ uint64_t session_cpu_ns(const struct session *session)
 /* What is ours alone, and the rings: not the pages of files that symbols are read from. */
 static uint64_t memory_bytes(const struct session *session)
 {
-    _cleanup_(freep) char *status = NULL;
-    if (file_read("/proc/self/status", 1 << 16, &status, NULL) < 0)
-        return 0;
-    const char *line = strstr(status, "\nRssAnon:");
-    uint64_t bytes = line ? strtoull(line + strlen("\nRssAnon:"), NULL, 10) * 1024 : 0;
+    uint64_t bytes = proc_own_memory();
     array_foreach (&session->programs, p)
         bytes += ring_memory_resident((*p)->rings);
     return bytes + session->kernel_cost.memory_bytes;

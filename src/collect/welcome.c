@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -445,23 +444,16 @@ static struct guest *next_guest(struct session *session, bool forked)
     return NULL;
 }
 
-/* CPU time: while others have the CPU, their rings fill no slower for our doing less. */
-static uint64_t own_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 void session_admit(struct session *session, uint64_t now_ns)
 {
-    const uint64_t end_ns = own_cpu_ns() + TURNS_MS * NS_PER_MS;
+    /* CPU time: while others have the CPU, their rings fill no slower for our doing less. */
+    const uint64_t end_ns = clock_thread_cpu_ns() + TURNS_MS * NS_PER_MS;
     hear(session, now_ns);
     /* Who has waited longest; then forked children, with whom it takes a fraction of a millisecond. */
     struct guest *guest = next_guest(session, false);
     while (guest) {
         give_turn(session, guest);
-        guest = own_cpu_ns() < end_ns ? next_guest(session, true) : NULL;
+        guest = clock_thread_cpu_ns() < end_ns ? next_guest(session, true) : NULL;
     }
     now_ns = clock_monotonic_ns();
     array_foreach (&session->guests, g)

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -149,13 +148,6 @@ static __attribute__((noinline)) void measured(void)
     __asm__ volatile("");
 }
 
-static uint64_t thread_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 /* Where an address of ours lies in our own file; 0: not known. */
 static uint64_t own_offset(uintptr_t address)
 {
@@ -180,10 +172,10 @@ static uint64_t measure_trap(struct sampler *s)
     if (!link)
         return 0;
     measured(); /* the first finds nothing in caches */
-    uint64_t start_ns = thread_ns();
+    uint64_t start_ns = clock_thread_cpu_ns();
     for (int i = 0; i < CALLS; i++)
         measured();
-    uint64_t took_ns = (thread_ns() - start_ns) / CALLS;
+    uint64_t took_ns = (clock_thread_cpu_ns() - start_ns) / CALLS;
     bpf_link__destroy(link);
     return took_ns;
 }

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "diagnose/stats.h"
@@ -15,13 +14,6 @@
 static const double PERCENTS[TUNING_STEPS] = {50, 60, 70, 80, 85, 90, 95, 97, 99, 99.5, 100};
 enum { TIMES = 3 };
 
-static double thread_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * NS_PER_S + (double)t.tv_nsec;
-}
-
 /* What an agent and a controller do with a profile: merge it, write it. */
 static int aggregate(const struct profile *p, double *ret_ns, double *ret_bytes)
 {
@@ -29,13 +21,13 @@ static int aggregate(const struct profile *p, double *ret_ns, double *ret_bytes)
     for (int i = 0; i < TIMES; i++) {
         _cleanup_(profile_freep) struct profile *sum = NULL;
         struct text text = {0};
-        double start = thread_ns();
+        uint64_t start_ns = clock_thread_cpu_ns();
         int r = profile_new(&sum);
         if (r == 0)
             r = profile_merge(sum, p);
         if (r == 0)
             r = pprof_write(sum, &text);
-        least = fmin(least, thread_ns() - start);
+        least = fmin(least, (double)(clock_thread_cpu_ns() - start_ns));
         *ret_bytes = (double)text.length;
         text_done(&text);
         if (r < 0)

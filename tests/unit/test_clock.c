@@ -26,8 +26,17 @@ static void durations_read_well(void **state)
         assert_string_equal(clock_format_duration(CASES[i].ns, buffer, sizeof(buffer)), CASES[i].text);
 }
 
+static void cpu_time_is_counted(void **state)
+{
+    uint64_t process_ns = clock_process_cpu_ns(), thread_ns = clock_thread_cpu_ns();
+    while (clock_thread_cpu_ns() < thread_ns + NS_PER_MS)
+        ;
+    assert_true(clock_process_cpu_ns() >= process_ns + NS_PER_MS);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(durations_read_well)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(durations_read_well),
+                                       cmocka_unit_test(cpu_time_is_counted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

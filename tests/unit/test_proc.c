@@ -49,6 +49,13 @@ static void what_is_read_is_its_own(void **state)
     assert_true(stat.stack_start > 0);
     assert_int_equal(proc_status_number(proc, "PPid"), getppid());
     assert_int_equal(proc_status_number(proc, "Nothing"), -1);
+    uint64_t before = proc_own_memory();
+    size_t size = 8 << 20;
+    char *more = malloc(size);
+    assert_non_null(more);
+    memset(more, 1, size);
+    assert_true(before > 0 && proc_own_memory() >= before + size / 2);
+    free(more);
     proc_read_name(proc, name);
     assert_string_equal(name, "test_proc");
     assert_true(proc_read_link(proc, "exe", exe, sizeof(exe)) > 0);

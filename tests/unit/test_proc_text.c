@@ -49,6 +49,9 @@ static void numbers_of_status(void **state)
     assert_string_equal(words, "42");
     assert_false(proc_parse_status_text(text, sizeof(text) - 1, "PP", words, sizeof(words)));
     assert_false(proc_parse_status_number(text, sizeof(text) - 1, "PP", &number));
+    assert_int_equal(proc_parse_memory("Name:\tRssAnon: 1\nRssAnon:\t    5 kB\n", 35), 5 * 1024);
+    assert_int_equal(proc_parse_memory("RssAnon:\t-5 kB\n", 15), 0);
+    assert_int_equal(proc_parse_memory("RssAnon", 7), 0);
     assert_int_equal(proc_parse_innermost(text, sizeof(text) - 1, &levels), 3);
     assert_int_equal(levels, 3);
     assert_int_equal(proc_parse_innermost("x", 1, &levels), 0);
