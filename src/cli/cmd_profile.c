@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "cli/cli.h"
 #include "cli/confine.h"
 #include "cli/profile_allocs.h"
@@ -169,28 +169,13 @@ static void print_business(FILE *to, const struct profile *p, const struct busin
     free(list);
 }
 
-/* Memory of our own: files that are mapped to be read can be dropped at any time, and maps are counted apart.
- */
-static long own_memory(void)
-{
-    _cleanup_(freep) char *status = NULL;
-    if (file_read("/proc/self/status", 1 << 16, &status, NULL) < 0)
-        return 0;
-    const char *line = strstr(status, "\nRssAnon:");
-    return line ? strtol(line + 9, NULL, 10) * 1024 : 0;
-}
-
 static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
 {
     static const char *const names[FRAME_KINDS] = {
         [FRAME_NATIVE] = "native", [FRAME_KERNEL] = "kernel", [FRAME_PYTHON] = "Python",
         [FRAME_JS] = "Node",       [FRAME_JAVA] = "Java",     [FRAME_RUBY] = "Ruby"};
     uint64_t elapsed_ns = clock_monotonic_ns() - start_ns;
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6 +
-                 (double)(confine_lent_ns() + c->namer_ns) / 1e9;
+    uint64_t cpu_ns = clock_process_cpu_ns() + confine_lent_ns() + c->namer_ns;
     fprintf(stderr, "sonde: %llu stacks", (unsigned long long)c->stacks);
     if (c->stacks)
         fprintf(stderr, ", %.2f %% complete (", 100.0 * (double)c->complete / (double)c->stacks);
@@ -202,11 +187,11 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
                     (unsigned long long)c->runtime_stacks[i]);
             separator = ", ";
         }
-    fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %ld MB and %zu MB of maps",
+    fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %llu MB and %zu MB of maps",
             c->stacks ? ")" : "", (unsigned long long)c->lost,
             c->program_runs ? (double)c->program_ns / (double)c->program_runs : 0.0,
-            elapsed_ns ? 100.0 * cpu * 1e9 / (double)elapsed_ns : 0.0,
-            (own_memory() + (long)c->namer_bytes) >> 20, c->map_bytes >> 20);
+            elapsed_ns ? 100.0 * (double)cpu_ns / (double)elapsed_ns : 0.0,
+            (unsigned long long)((proc_own_memory() + c->namer_bytes) >> 20), c->map_bytes >> 20);
     if (c->first_ns)
         fprintf(stderr, "; first stack after %llu ms",
                 (unsigned long long)((c->first_ns - start_ns) / NS_PER_MS));
@@ -239,6 +224,9 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
         fprintf(stderr,
                 "sonde: the kernel skipped the sampler's programs %llu times while they ran already\n",
                 (unsigned long long)c->missed);
+    if (c->not_kept)
+        fprintf(stderr, "sonde: %llu of the lost samples were lost because sonde ran out of memory\n",
+                (unsigned long long)c->not_kept);
     if (c->announcements_lost)
         fprintf(stderr,
                 "sonde: %llu of the kernel's announcements were lost: some processes could not be named\n",

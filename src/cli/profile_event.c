@@ -14,10 +14,9 @@
     "the CPU counted none of it where this ran; a virtual machine often has no such counters. Try " \
     "--event cpu"
 
-#define NO_BLOCK                                                                                           \
-    "what was watched made no request to a disk in this time. What is read from memory (the page cache) "  \
-    "makes none, and what is written with buffers is written back later, by threads of the kernel: --all " \
-    "shows those"
+#define NO_BLOCK                                                                                          \
+    "what was watched made no request to a disk in this time. What is read from memory (the page cache) " \
+    "makes none, and what is written with buffers is written back later, by threads of the kernel"
 #define NO_CONNECT                                                                                       \
     "what was watched opened no TCP connection in this time. Connections that it accepts, and those of " \
     "Unix "                                                                                              \
@@ -28,7 +27,8 @@ static const struct {
     uint32_t type;
     uint64_t config, period;
     const char *unit;
-    const char *nothing; /* what was watched did (or had) no such thing */
+    const char *nothing;   /* what was watched did (or had) no such thing */
+    const char *elsewhere; /* added unless the whole machine was watched; may be NULL */
 } EVENTS[] = {
     {"cpu", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds",
      "what was watched did not run on a CPU in this time. `--event off-cpu` shows where it waits; a longer "
@@ -52,8 +52,9 @@ static const struct {
     {"alloc-live", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "bytes",
      "of what was watched and sampled, all that was allocated with malloc() was freed again. `--event alloc` "
      "shows what was allocated"},
-    {"block", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "bytes", NO_BLOCK},
-    {"block-time", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "nanoseconds", NO_BLOCK},
+    {"block", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "bytes", NO_BLOCK, ": --all shows those"},
+    {"block-time", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "nanoseconds", NO_BLOCK,
+     ": --all shows those"},
     {"connect", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "count", NO_CONNECT},
     {"connect-time", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1, "nanoseconds", NO_CONNECT},
     {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, "count",
@@ -105,18 +106,27 @@ bool profile_event_set(const char *name, struct sampler_options *o, const char *
     return false;
 }
 
+void profile_event_say_nothing(const char *name, const struct sampler_options *o, struct text *out)
+{
+    const char *nothing = NO_COUNTER, *elsewhere = NULL;
+    if (o->hits && !o->io)
+        nothing = "what is watched did not get there in this time";
+    if (o->hits && (strncmp(name, "uprobe:", 7) == 0 || strncmp(name, "usdt:", 5) == 0))
+        elsewhere = ". Only the processes that are named are watched, not those that they start later: name "
+                    "those, or --all";
+    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
+        if (strcmp(EVENTS[i].name, name) == 0) {
+            nothing = EVENTS[i].nothing;
+            elsewhere = EVENTS[i].elsewhere;
+        }
+    text_addf(out, "%s%s.", nothing, elsewhere && !o->whole_machine ? elsewhere : "");
+}
+
 void profile_event_explain_nothing(const char *name, const struct sampler_options *o,
                                    const struct sampler_counts *c)
 {
-    const char *nothing = NO_COUNTER;
-    if (o->hits && (strncmp(name, "uprobe:", 7) == 0 || strncmp(name, "usdt:", 5) == 0))
-        nothing = "what is watched did not get there in this time. Only the processes that are named are "
-                  "watched, not those that they start later: name those, or --all";
-    else if (o->hits && !o->io)
-        nothing = "what is watched did not get there in this time";
-    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
-        if (strcmp(EVENTS[i].name, name) == 0)
-            nothing = EVENTS[i].nothing;
+    _cleanup_(text_done) struct text words = {0};
+    profile_event_say_nothing(name, o, &words);
     if (o->cgroup && !c->processes)
         cli_printf(stderr, "sonde: no samples: no process was in a cgroup whose path contains '%s'\n",
                    o->cgroup);
@@ -126,5 +136,5 @@ void profile_event_explain_nothing(const char *name, const struct sampler_option
                 "them\n",
                 (unsigned long long)c->idle_waits);
     else
-        fprintf(stderr, "sonde: no samples: %s.\n", nothing);
+        fprintf(stderr, "sonde: no samples: %s\n", text_get(&words));
 }

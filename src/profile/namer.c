@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -101,33 +100,17 @@ static int keep(struct reading *r, struct process *process)
 
 /* ---- what is asked ---- */
 
-struct rest {
-    const char *at;
-    size_t left;
-};
-
-/* NULL: there is not so much. */
-static const void *take(struct rest *rest, size_t length)
-{
-    const char *at = rest->at;
-    if (length > rest->left)
-        return NULL;
-    rest->at += length;
-    rest->left -= length;
-    return at;
-}
-
-static int take_modules(struct rest *rest, pid_t pid, uint32_t count, struct modules *ret_modules)
+static int take_modules(struct namer_rest *rest, pid_t pid, uint32_t count, struct modules *ret_modules)
 {
     struct mapping_note *notes = calloc(count + 1ul, sizeof(*notes));
     char *paths = malloc(rest->left + count + 1), *end = paths;
     int result = notes && paths ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < count && result == 0; i++) {
         struct namer_note note;
-        const void *head = take(rest, sizeof(note)), *path = NULL;
+        const void *head = namer_take(rest, sizeof(note)), *path = NULL;
         if (head) {
             memcpy(&note, head, sizeof(note));
-            path = take(rest, note.path_length);
+            path = namer_take(rest, note.path_length);
         }
         if (!path) {
             result = -EPROTO;
@@ -145,7 +128,7 @@ static int take_modules(struct rest *rest, pid_t pid, uint32_t count, struct mod
     return result;
 }
 
-static int open_ended(struct reading *r, struct rest *rest, pid_t pid, uint32_t count)
+static int open_ended(struct reading *r, struct namer_rest *rest, pid_t pid, uint32_t count)
 {
     struct modules modules;
     struct process *process;
@@ -155,7 +138,7 @@ static int open_ended(struct reading *r, struct rest *rest, pid_t pid, uint32_t 
     return result < 0 ? result : keep(r, process);
 }
 
-static int take_last(struct reading *r, struct rest *rest, struct process *process, uint32_t count)
+static int take_last(struct reading *r, struct namer_rest *rest, struct process *process, uint32_t count)
 {
     struct modules modules;
     int result = take_modules(rest, process->pid, count, &modules);
@@ -188,52 +171,52 @@ static int begin_epoch_when_full(struct reading *r)
     return 0;
 }
 
-static int name(struct reading *r, struct rest *rest, struct process *process, uint64_t now_ns)
+static int name(struct reading *r, struct namer_rest *rest, struct process *process, uint64_t now_ns)
 {
     struct sampler_sample sample;
-    const void *head = take(rest, sizeof(sample));
+    const void *head = namer_take(rest, sizeof(sample));
     if (!head)
         return -EPROTO;
     memcpy(&sample, head, sizeof(sample));
     size_t words = (size_t)sample.user_words + sample.python_words;
-    const uint64_t *user = words <= SAMPLER_WORDS ? take(rest, words * sizeof(*user)) : NULL;
+    const uint64_t *user = words <= SAMPLER_WORDS ? namer_take(rest, words * sizeof(*user)) : NULL;
     if (!user)
         return -EPROTO;
     process_name(process, r->frames, &sample, user, user + sample.user_words, now_ns, &r->stack);
     return 0;
 }
 
-static int walk(struct reading *r, struct rest *rest, struct process *process, uint64_t now_ns,
+static int walk(struct reading *r, struct namer_rest *rest, struct process *process, uint64_t now_ns,
                 enum sampler_end *ret_end)
 {
     struct sampler_sample sample;
     struct registers registers;
     struct stack_copy copy = {0};
-    const void *head = take(rest, sizeof(sample)), *at = take(rest, sizeof(registers));
+    const void *head = namer_take(rest, sizeof(sample)), *at = namer_take(rest, sizeof(registers));
     if (!head || !at)
         return -EPROTO;
     memcpy(&sample, head, sizeof(sample));
     memcpy(&registers, at, sizeof(registers));
     copy.start = (registers.sp - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull);
-    copy.bytes = (const uint8_t *)rest->at;
+    copy.bytes = rest->at;
     copy.size = rest->left;
     process_walk(process, r->frames, &sample, now_ns, &registers, &copy, &r->stack, ret_end);
     return 0;
 }
 
-static int name_stack(struct reading *r, struct rest *rest, uint64_t now_ns)
+static int name_stack(struct reading *r, struct namer_rest *rest, uint64_t now_ns)
 {
     struct namer_item item;
     struct namer_stack stack = {0};
     enum sampler_end walked = END_COMPLETE;
-    const void *head = take(rest, sizeof(item)), *at = NULL;
+    const void *head = namer_take(rest, sizeof(item)), *at = NULL;
     if (head) {
         memcpy(&item, head, sizeof(item));
-        at = take(rest, item.length);
+        at = namer_take(rest, item.length);
     }
     if (!at)
         return -EPROTO;
-    struct rest own = {at, item.length};
+    struct namer_rest own = {at, item.length};
     struct process *process = process_at(r, item.pid);
     int result = 0;
     r->stack.count = 0;
@@ -256,23 +239,16 @@ static int name_stack(struct reading *r, struct rest *rest, uint64_t now_ns)
     return result;
 }
 
-/* On a busy machine the time that passes says little of what was done. */
-static uint64_t spent_ns(void)
-{
-    struct timespec spent = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
-    return (uint64_t)spent.tv_sec * NS_PER_S + (uint64_t)spent.tv_nsec;
-}
-
 /* At least one; how many. */
-static int name_stacks(struct reading *r, struct rest *rest, const struct namer_ask *ask,
+static int name_stacks(struct reading *r, struct namer_rest *rest, const struct namer_ask *ask,
                        uint32_t *ret_stacks)
 {
-    uint64_t until_ns = spent_ns() + AWHILE_MS * NS_PER_MS;
+    /* CPU time: on a busy machine the time that passes says little of what was done. */
+    uint64_t until_ns = clock_process_cpu_ns() + AWHILE_MS * NS_PER_MS;
     uint32_t done = 0;
     int result = begin_epoch_when_full(r);
     while (result == 0 && done < ask->count && done < NAMER_STACKS_MAX &&
-           (!done || (r->stacks.length < STACKS_MAX && !is_full(r) && spent_ns() < until_ns))) {
+           (!done || (r->stacks.length < STACKS_MAX && !is_full(r) && clock_process_cpu_ns() < until_ns))) {
         result = name_stack(r, rest, ask->now_ns);
         done++;
     }
@@ -367,7 +343,7 @@ static uint8_t unread_in(const struct process *process)
     return unread;
 }
 
-static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, struct rest *rest,
+static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, struct namer_rest *rest,
                    struct namer_answer *head)
 {
     struct process *process = process_at(r, pid);
@@ -410,10 +386,10 @@ static int work(void *context, pid_t pid, const void *bytes, size_t length, void
                 size_t *ret_length, struct problem *problem)
 {
     struct reading *r = context;
-    struct rest rest = {bytes, length};
+    struct namer_rest rest = {bytes, length};
     struct namer_ask ask;
     struct namer_answer head = {0};
-    const void *at = take(&rest, sizeof(ask));
+    const void *at = namer_take(&rest, sizeof(ask));
     if (!at || !r->tables.rows)
         return -EPROTO;
     memcpy(&ask, at, sizeof(ask));

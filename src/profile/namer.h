@@ -13,6 +13,7 @@
 #ifndef PROFILE_NAMER_H
 #define PROFILE_NAMER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "broker/worker.h"
@@ -100,5 +101,22 @@ enum {
     NAMER_STACK_MAX = 1024,
     NAMER_STACKS_MAX = 256 /* in one question */
 };
+
+/* What is left of a message: bytes that the other side controls. */
+struct namer_rest {
+    const uint8_t *at;
+    size_t left;
+};
+
+/* The next bytes of it, of any alignment. NULL: there are not so many, and none is taken. */
+static inline const void *namer_take(struct namer_rest *rest, size_t length)
+{
+    const uint8_t *at = rest->at;
+    if (length > rest->left)
+        return NULL;
+    rest->at += length;
+    rest->left -= length;
+    return at;
+}
 
 #endif

@@ -235,21 +235,6 @@ void namers_prepare(struct namers *r, pid_t pid)
 
 /* ---- what a namer answers ---- */
 
-struct rest {
-    const uint8_t *at;
-    size_t left;
-};
-
-static const uint8_t *take(struct rest *rest, size_t length)
-{
-    const uint8_t *at = rest->at;
-    if (length > rest->left)
-        return NULL;
-    rest->at += length;
-    rest->left -= length;
-    return at;
-}
-
 /* Of code, that is: no frame that says something of processes, threads or the kernel. */
 static bool is_kind_of_code(uint32_t kind)
 {
@@ -262,15 +247,15 @@ static uint32_t take_text(struct namer *namer, const uint8_t *at, size_t length)
     return profile_string_n(namer->texts, (const char *)at, strnlen((const char *)at, length));
 }
 
-static int take_frame(struct namer *namer, struct rest *rest)
+static int take_frame(struct namer *namer, struct namer_rest *rest)
 {
     struct namer_frame frame;
-    const uint8_t *head = take(rest, sizeof(frame));
+    const uint8_t *head = namer_take(rest, sizeof(frame));
     if (!head)
         return -EPROTO;
     memcpy(&frame, head, sizeof(frame));
-    const uint8_t *name = take(rest, frame.name_length), *file = take(rest, frame.file_length),
-                  *module = take(rest, frame.module_length);
+    const uint8_t *name = namer_take(rest, frame.name_length), *file = namer_take(rest, frame.file_length),
+                  *module = namer_take(rest, frame.module_length);
     if (!name || !file || !module || !is_kind_of_code(frame.kind) || frame.name_length > NAMER_TEXT_MAX ||
         frame.file_length > NAMER_TEXT_MAX || frame.module_length > NAMER_TEXT_MAX)
         return -EPROTO;
@@ -298,23 +283,23 @@ static int begin_epoch(struct namer *namer, uint32_t epoch)
 }
 
 /* What begins there is skipped. False: it breaks the rules. */
-static bool take_stack(struct rest *rest)
+static bool take_stack(struct namer_rest *rest)
 {
     struct namer_stack stack;
-    const uint8_t *head = take(rest, sizeof(stack));
+    const uint8_t *head = namer_take(rest, sizeof(stack));
     if (!head)
         return false;
     memcpy(&stack, head, sizeof(stack));
     return stack.count <= NAMER_STACK_MAX && stack.end < END_REASONS && stack.end != END_KERNEL &&
            stack.walked < END_REASONS && stack.walked != END_KERNEL && is_kind_of_code(stack.runtime) &&
-           take(rest, stack.count * sizeof(uint32_t));
+           namer_take(rest, stack.count * sizeof(uint32_t));
 }
 
 static int take_answer(struct namer *namer, const void *bytes, size_t length, struct answered *ret_answered)
 {
-    struct rest rest = {bytes, length};
+    struct namer_rest rest = {bytes, length};
     struct namer_answer *head = &ret_answered->head;
-    const uint8_t *at = take(&rest, sizeof(*head));
+    const uint8_t *at = namer_take(&rest, sizeof(*head));
     if (!at)
         return -EPROTO;
     memcpy(head, at, sizeof(*head));
@@ -334,7 +319,7 @@ static int take_answer(struct namer *namer, const void *bytes, size_t length, st
     ret_answered->stacks_length = (size_t)(rest.at - ret_answered->stacks);
     for (uint32_t i = 0; i < head->count && r == 0; i++)
         r = take_frame(namer, &rest);
-    ret_answered->description = head->described ? take(&rest, sizeof(struct sampler_process)) : NULL;
+    ret_answered->description = head->described ? namer_take(&rest, sizeof(struct sampler_process)) : NULL;
     return r < 0 ? r : rest.left || (head->described && !ret_answered->description) ? -EPROTO : 0;
 }
 
@@ -533,13 +518,9 @@ static uint64_t memory_of(pid_t pid)
 {
     char path[32];
     _cleanup_(freep) char *status = NULL;
-    long kilobytes;
     size_t length;
     snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    return file_read(path, 1 << 16, &status, &length) == 0 &&
-                   proc_parse_status_number(status, length, "RssAnon", &kilobytes) && kilobytes > 0
-               ? (uint64_t)kilobytes * 1024
-               : 0;
+    return file_read(path, 1 << 16, &status, &length) == 0 ? proc_parse_memory(status, length) : 0;
 }
 
 struct namers_counts namers_counts(const struct namers *r)

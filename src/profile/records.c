@@ -44,7 +44,7 @@ static size_t room_of(size_t size)
     return (size + 7) & ~(size_t)7;
 }
 
-int records_add(struct records *r, const void *data, size_t size)
+static int add(struct records *r, const void *data, size_t size)
 {
     size_t room = room_of(size);
     if (size > RECORD_BYTES_MAX)
@@ -59,6 +59,13 @@ int records_add(struct records *r, const void *data, size_t size)
     r->used += room;
     r->bytes += room;
     return 0;
+}
+
+int records_add(struct records *r, const void *data, size_t size)
+{
+    int result = add(r, data, size);
+    r->not_kept += result < 0;
+    return result;
 }
 
 bool records_full(const struct records *r)

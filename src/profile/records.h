@@ -24,10 +24,11 @@ struct waiting {
 struct records {
     ARRAY(struct waiting) list;
     ARRAY(uint8_t *) blocks;
-    size_t gone;  /* blocks that are not there any more */
-    size_t used;  /* bytes of the last block */
-    size_t bytes; /* of all records that were not taken */
-    size_t next;  /* the first of them */
+    size_t gone;       /* blocks that are not there any more */
+    size_t used;       /* bytes of the last block */
+    size_t bytes;      /* of all records that were not taken */
+    size_t next;       /* the first of them */
+    uint64_t not_kept; /* by records_add(), which failed */
 };
 
 enum {
@@ -37,7 +38,7 @@ enum {
 
 void records_done(struct records *records);
 
-/* Copies it. 0, -ENOMEM, or -E2BIG. */
+/* Copies it. 0, -ENOMEM, or -E2BIG; what is not kept is counted. */
 int records_add(struct records *records, const void *data, size_t size);
 bool records_full(const struct records *records);
 

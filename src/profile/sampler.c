@@ -603,7 +603,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     free(each);
     c.ticks = values[COUNT_TICKS];
     c.samples = values[COUNT_SAMPLES];
-    c.lost = values[COUNT_LOST];
+    c.not_kept = s->records.not_kept;
+    c.lost = values[COUNT_LOST] + c.not_kept;
     c.copies = values[COUNT_UNKNOWN];
     c.program_runs = values[COUNT_TICKS] + values[COUNT_RUNS];
     c.program_ns = values[COUNT_TICKS_NS] + values[COUNT_TIMED_NS] * SAMPLER_TIMED_RUNS;

@@ -87,6 +87,8 @@ struct sampler_options {
 
 struct sampler_counts {
     uint64_t ticks, samples, lost, copies;
+    uint64_t not_kept; /* of those that were lost: sonde had no memory for them; others found no room in the
+                          kernel's buffer */
     uint64_t ends[END_REASONS];   /* of stacks, as named, by enum sampler_end */
     uint64_t first_ns;            /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
     uint64_t idle_waits, idle_ns; /* that were left out */

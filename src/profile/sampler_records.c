@@ -95,7 +95,7 @@ void sampler_meet_new(struct sampler *s)
 int sampler_keep_record(void *context, void *data, size_t size)
 {
     struct sampler *s = context;
-    (void)records_add(&s->records, data, size);
+    (void)records_add(&s->records, data, size); /* which counts what it cannot keep */
     return records_full(&s->records) ? -ECANCELED : 0;
 }
 

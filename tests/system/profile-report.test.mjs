@@ -45,6 +45,7 @@ test('hot functions, and the instance that costs more than its equals', { skip }
     assert.ok(hot.evidence.share > 0.3 && hot.evidence.share <= 1, `${hot.evidence.share}`);
     assert.ok(report.profile.functions.some((f) => f.function === 'spin'));
     assert.ok(report.profile.quality.complete_count <= report.profile.quality.stacks_count);
+    assert.ok(report.profile.quality.not_kept_count <= report.profile.quality.lost_count);
 });
 
 // Each of these had an "outlier" among what are no equals: instances that began later, threads that do something else, files of

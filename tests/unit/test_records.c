@@ -9,6 +9,25 @@
 #include "base/macro.h"
 #include "test.h"
 
+/* ---- allocations fail: the linker sends these calls here (see meson.build) ---- */
+
+static bool memory_is_out;
+
+void *__real_malloc(size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return memory_is_out ? NULL : __real_malloc(size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    return memory_is_out ? NULL : __real_realloc(p, size);
+}
+
 static void they_stay_where_they_are(void **state)
 {
     struct records records = {0};
@@ -62,11 +81,40 @@ static void there_is_an_end(void **state)
     records_done(&records);
 }
 
+static void what_is_not_kept_is_counted(void **state)
+{
+    struct records records = {0};
+    struct record record;
+    uint64_t data = 1;
+    size_t kept = 1;
+    memory_is_out = true;
+    assert_int_equal(records_add(&records, &data, sizeof(data)), -ENOMEM);
+    memory_is_out = false;
+    assert_int_equal(records.not_kept, 1);
+    assert_int_equal(records_add(&records, &data, sizeof(data)), 0);
+    memory_is_out = true; /* there is a block, and a list, which has to grow at some time */
+    for (data++; records_add(&records, &data, sizeof(data)) == 0; data++)
+        kept++;
+    assert_true(kept >= 8);
+    assert_int_equal(records_add(&records, &data, sizeof(data)), -ENOMEM);
+    assert_int_equal(records.not_kept, 3);
+    memory_is_out = false;
+    assert_int_equal(records_add(&records, &data, sizeof(data)), 0); /* goes on */
+    for (uint64_t i = 1; i <= kept + 1; i++) {
+        assert_true(records_take(&records, &record));
+        assert_int_equal(*(const uint64_t *)record.data, i);
+    }
+    assert_false(records_take(&records, &record));
+    assert_int_equal(records.not_kept, 3);
+    records_done(&records);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_stay_where_they_are),
         cmocka_unit_test(there_is_an_end),
+        cmocka_unit_test(what_is_not_kept_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
