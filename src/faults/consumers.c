@@ -17,6 +17,8 @@ enum { CONSUMERS_MAX = 4096, PLACES_MAX = 256, CHAIN_MAX = 16 };
 static const uint64_t WAIT_MIN_NS = 10 * NS_PER_MS;
 /* Busy for so much of a wait, each of them; the rest is the broker's, or between the two. */
 static const double BUSY_SHARE = 0.5;
+/* What is left over is mentioned from this part of it on: a fifth. */
+enum { LEFT_TOLD = 5 };
 
 /* What a worker does one job at a time in. */
 struct job_place {
@@ -205,6 +207,7 @@ void consumers_judge(struct analysis *a, const struct consumer *taker, struct qu
     fault->lanes = MAX(fault->lanes, count);
     fault->count++;
     fault->total_ns += took_ns;
+    fault->left_ns += taken_ns - sent_ns - took_ns;
     fault->worst_ns = MAX(fault->worst_ns, took_ns);
     fault->from_ns = MIN(fault->from_ns, sent_ns);
     fault->to_ns = MAX(fault->to_ns, taken_ns);
@@ -235,6 +238,19 @@ void consumers_request_done(struct analysis *a, struct request *request)
         for (int i = 0; up && i < CHAIN_MAX; i++, up = up->caller)
             fault_add_request(a, fault, up, took_ns, VICTIM_UPSTREAM);
     }
+}
+
+/* What of the waits no consumer was busy for is the broker's, or the way's there and back. */
+static const char *what_is_left(struct finding *f, const struct fault *fault)
+{
+    struct duration left;
+    if (fault->left_ns * LEFT_TOLD < fault->total_ns)
+        return "";
+    return finding_say(
+        f,
+        " For another %s a consumer was between two: they were with the broker or on their way "
+        "(without noDelay the kernel may keep a small write back for 40 ms).",
+        say_ns(&left, fault->left_ns));
 }
 
 /* What the jobs did for most of the time. */
@@ -272,9 +288,9 @@ static void verdict_jobs(struct finding *f, const struct fault *fault, const cha
     f->detail = finding_say(
         f,
         "They had been added to the queue%s%s, and each place was busy with another job, up to %s at a time. "
-        "While they waited, %s.%s",
+        "While they waited, %s.%s%s",
         fault->asked ? " at " : "", fault->asked ? fault->asked : "", say_ns(&held, most->worst_ns), did,
-        fault->victims.count ? "" : " No request was seen to wait for them.");
+        what_is_left(f, fault), fault->victims.count ? "" : " No request was seen to wait for them.");
     finding_add_count(f, "places_count", fault->places);
     finding_add_text(f, "held_by", did);
 }
@@ -292,9 +308,9 @@ static void verdict_messages(struct finding *f, const struct fault *fault, const
         queue, who, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
         say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
     f->detail = finding_say(
-        f, "They had been given to the broker%s%s. A consumer was busy with one message for up to %s.%s",
+        f, "They had been given to the broker%s%s. A consumer was busy with one message for up to %s.%s%s",
         fault->asked ? " at " : "", fault->asked ? fault->asked : "", say_ns(&held, most->worst_ns),
-        fault->victims.count ? "" : " No request was seen to wait for them.");
+        what_is_left(f, fault), fault->victims.count ? "" : " No request was seen to wait for them.");
 }
 
 void verdict_consumers(struct analysis *a, struct finding *f, const struct fault *fault)
@@ -312,6 +328,7 @@ void verdict_consumers(struct analysis *a, struct finding *f, const struct fault
     finding_add_count(f, "consumers_count", fault->lanes);
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "left_ns", fault->left_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
     finding_add_count(f, "held_worst_ns", holder_of_most(fault->holders, &share)->worst_ns);
     finding_add_count(f, "delay_ns", fault->cost_ns);

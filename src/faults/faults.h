@@ -57,6 +57,7 @@ struct fault {
     const char *callback, *route;
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns;     /* lost by the requests on the spot; those upstream lost the same time */
+    uint64_t left_ns;     /* consumers-busy: of the waits, while a consumer was between two messages */
     uint64_t idle_cpu_ns; /* run-queue-wait: of it, while another CPU was idle */
     bool unfinished, phase_differs, others_unknown, warming;
     /* pools of connections or workers: how many there are, and who had them */

@@ -181,6 +181,7 @@
          EVIDENCE("held_by", "of jobs: what those did that were done meanwhile")                             \
          EVIDENCE("waits_count", "messages that waited")                                                     \
          EVIDENCE("waited_ns", "how long, in total")                                                         \
+         EVIDENCE("left_ns", "for how long besides, while a consumer was between two: with the broker")      \
          EVIDENCE("worst_ns", "the longest")                                                                 \
          EVIDENCE("held_worst_ns", "the longest that a consumer was busy with one message")                  \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \

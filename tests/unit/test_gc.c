@@ -149,6 +149,24 @@ static struct report *outside(struct feed *feed, unsigned count, uint64_t (*memo
     return feed_finish(feed);
 }
 
+/* A request builds something large, and more of it each time: V8 keeps the pages of a heap that was so large,
+ * although a major collection leaves nothing in it. */
+static void pages_of_a_heap_that_was_large_are_none(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 6; i++) {
+        uint64_t at = MS(1000 * (i + 1)), most = MB(20 + 30 * i);
+        FEED(&feed, v8_gc, API, API, at, MS(5), .type = MAJOR, .heap_before = most, .heap_after = MB(14));
+        turn(&feed, at, MS(6));
+        FEED(&feed, process_memory, 1, 1, at + MS(50), 0, .pid = API,
+             .anonymous_bytes = MB(25) + most + most / 2);
+        feed_request(&feed, API, 7, "/x", at + MS(100), at + MS(101));
+    }
+    assert_null(find(feed_finish(&feed), FINDING_memory_leak_suspected));
+    feed_done(&feed);
+}
+
 static uint64_t buffers_kept(unsigned i)
 {
     return MB(60 + 20 * i);
@@ -345,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_sawtooth_is_none),
         cmocka_unit_test(small_growth_is_none),
         cmocka_unit_test(growth_outside_of_the_heap_is_a_leak),
+        cmocka_unit_test(pages_of_a_heap_that_was_large_are_none),
         cmocka_unit_test(buffers_that_are_dropped_are_none),
         cmocka_unit_test(one_step_is_none),
         cmocka_unit_test(data_that_is_loaded_is_none),

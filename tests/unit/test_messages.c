@@ -55,6 +55,8 @@ static void deals_with(struct feed *feed, int i, uint64_t at)
 }
 
 /* Six requests at once; a consumer that takes a message at a time and needs 100 ms for it. */
+static uint64_t gap_ns = MS(0); /* between a message that is dealt with and the next */
+
 static const struct report *orders(struct feed *feed, bool other_idle)
 {
     begin_with_queue(feed);
@@ -67,7 +69,7 @@ static const struct report *orders(struct feed *feed, bool other_idle)
     for (int i = 0; i < REQUESTS; i++)
         asks(feed, i, MS(100) + US(200) * (uint64_t)i, false);
     for (int i = 0; i < REQUESTS; i++) {
-        uint64_t at = MS(102) + MS(100) * (uint64_t)i;
+        uint64_t at = MS(102) + (MS(100) + gap_ns) * (uint64_t)i;
         takes(feed, TAKES, 1000 + (uint64_t)i, 1 + (uint64_t)i, 60 + (uint32_t)i, at);
         deals_with(feed, i, at + MS(99));
     }
@@ -87,6 +89,7 @@ static void messages_wait_for_a_busy_consumer(void **state)
     assert_int_equal(finding_get_evidence(f, "waits_count")->count, REQUESTS - 1);
     assert_in_range(finding_get_evidence(f, "waited_ns")->count, MS(1490), MS(1510));
     assert_in_range(finding_get_evidence(f, "delay_ns")->count, MS(1490), MS(1510));
+    assert_null(strstr(f->detail, "with the broker"));
     array_foreach (&f->affected, victim)
         assert_string_equal(victim->route, "/order");
     assert_null(feed_finding(&feed, FINDING_unexplained_wait));
@@ -96,6 +99,21 @@ static void messages_wait_for_a_busy_consumer(void **state)
     assert_string_equal(span->name, "message to orders");
     assert_non_null(span->child);
     assert_string_equal(span->child->service, "stock");
+    feed_done(&feed);
+}
+
+/* The broker hands the next one out 40 ms after the one before was acknowledged. */
+static void what_the_broker_needs_is_said_besides(void **state)
+{
+    struct feed feed;
+    gap_ns = MS(40);
+    (void)orders(&feed, false);
+    gap_ns = 0;
+    const struct finding *f = feed_finding(&feed, FINDING_consumers_busy);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, MS(1480), MS(1510));
+    assert_in_range(finding_get_evidence(f, "left_ns")->count, MS(590), MS(620));
+    assert_non_null(strstr(f->detail, "with the broker or on their way"));
     feed_done(&feed);
 }
 
@@ -236,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_wait_for_a_busy_consumer),
+        cmocka_unit_test(what_the_broker_needs_is_said_besides),
         cmocka_unit_test(jobs_wait_for_a_place),
         cmocka_unit_test(a_worker_with_a_free_place_is_not_waited_for),
         cmocka_unit_test(an_idle_consumer_acquits_the_busy_one),

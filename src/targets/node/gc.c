@@ -18,6 +18,8 @@ enum { MAJORS_MAX = 256, MAJORS_NEEDED = 4, STEPS_TOLD = 50 };
 /* What is alive must have grown for so long. */
 static const uint64_t LEAK_SPAN_NS = 1500 * NS_PER_MS;
 static const uint64_t GROWTH_MIN_BYTES = 12ull << 20;
+/* V8 keeps pages that its heap once had: those of the young generation twice (what survives is copied). */
+static const uint64_t PAGES_OF_HEAP = 2;
 /* Of the time that the loop was active. A program that allocates much spends a tenth. */
 static const double PRESSURE_SHARE = 0.25;
 static const uint64_t PRESSURE_MIN_NS = 200 * NS_PER_MS;
@@ -67,6 +69,7 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
     g->freed_bytes += heap_before > heap_after ? heap_before - heap_after : 0;
     g->last_end_ns = end_ns;
     g->heap_bytes = heap_after;
+    g->peak_bytes = MAX(g->peak_bytes, heap_before);
     if (bin) {
         bin->collections++;
         bin->majors += major;
@@ -75,7 +78,8 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
     }
     if (major && heap_after)
         add_major(a, g,
-                  &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns, UINT64_MAX, heap_before});
+                  &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns, UINT64_MAX, heap_before,
+                                     g->peak_bytes});
 }
 
 /* The program's main heap is charged with the process' memory. */
@@ -237,7 +241,8 @@ static bool grows(const struct thread *thread, uint64_t end_ns)
 
 /* A major collection also frees the Buffers that nobody holds, so what the process has at least between two
  * of them is held by somebody. It rises with the heap, which is told otherwise, and while the heap finds its
- * size, so it must rise on and by more. */
+ * size, so it must rise on and by more. Pages of a heap that was larger once stay with the process, although
+ * nothing is alive in them: what the heap's greatest size grew by is no growth outside of it. */
 static bool outside_grows(const struct thread *thread)
 {
     size_t n, rises = 0;
@@ -255,6 +260,8 @@ static bool outside_grows(const struct thread *thread)
     if (last <= first || last < most - most / 20 || rises * 4 < (n - 1) * 3)
         return false;
     uint64_t grown = last - first, heap_first = m[0].heap_bytes, heap_last = m[n - 1].heap_bytes;
+    uint64_t pages = PAGES_OF_HEAP * (m[n - 1].peak_bytes - m[0].peak_bytes);
+    grown -= MIN(grown, pages);
     return grown >= MAX(4 * GROWTH_MIN_BYTES, first / 2) &&
            last > middle + MAX(GROWTH_MIN_BYTES, grown / 4) &&
            (heap_last <= heap_first || (heap_last - heap_first) * 2 < grown);

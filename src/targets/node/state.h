@@ -37,6 +37,7 @@ struct gc_major {
     uint64_t end_ns, heap_bytes, time_ns, between_ns;
     uint64_t memory_bytes; /* the least that the process had from then to the next; UINT64_MAX: not known */
     uint64_t before_bytes;
+    uint64_t peak_bytes; /* the most that the heap had until then, as far as collections tell */
 };
 struct gc_recent {
     uint64_t start_ns, end_ns;
@@ -47,6 +48,7 @@ struct gc_watch {
     uint64_t count[2], collecting_ns[2]; /* minor, major */
     uint64_t time_ns, between_ns, last_end_ns, longest_ns, heap_bytes, freed_bytes;
     uint64_t memory_bytes;         /* of the process, as last told; 0: not told */
+    uint64_t peak_bytes;           /* the most that the heap had before a collection */
     ARRAY(struct gc_major) majors; /* at most MAJORS_MAX: the older ones thinned out */
     struct gc_recent recent[GC_RECENT];
     size_t recent_count;

@@ -1,5 +1,5 @@
 // amqplib: requests give RabbitMQ a job and wait for its answer; a worker, a process of its own, takes one job at a time. It
-// waits for something with the next job behind it, or it computes.
+// waits for something with the next job behind it, or it computes. Without noDelay its acknowledgements would take 40 ms longer.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const { once } = require('node:events');
@@ -19,7 +19,7 @@ function compute() { // planted work
 } // end work
 
 async function worker() {
-    const channel = await (await amqp.connect(url)).createChannel();
+    const channel = await (await amqp.connect(url, { noDelay: true })).createChannel();
     await channel.assertQueue('orders');
     await channel.prefetch(1);
     await channel.consume('orders', async (message) => {
@@ -37,7 +37,7 @@ async function worker() {
 async function web() {
     const child = fork(__filename, ['worker']);
     await once(child, 'message');
-    const channel = await (await amqp.connect(url)).createChannel();
+    const channel = await (await amqp.connect(url, { noDelay: true })).createChannel();
     const { queue } = await channel.assertQueue('', { exclusive: true });
     const waiting = new Map();
     await channel.consume(queue, (message) => waiting.get(message.properties.correlationId)(message.content.toString()), { noAck: true });
