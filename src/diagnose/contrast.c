@@ -13,6 +13,7 @@
 #define MIX_PART_MIN  0.5   /* of the whole difference, in logarithms */
 #define BAD_HOST_P    0.001 /* for the slowest of a side's hosts, before it is left out */
 #define TIMES_TRIED   2     /* all of it, and what both sides share */
+#define LATER_LOG     0.1   /* part of the level that came later, from which on that is said */
 #define DOUBTFUL_P    0.025 /* from which on down the smaller p of the two decides, else the certainty */
 
 /* What the match says of the mix: most of the difference, and hardly any of it is left within classes. */
@@ -65,7 +66,7 @@ static int test_match(const struct book *book, const struct contrast_of *of,
                                 .newer = match.newer.list.at,
                                 .older_count = match.older.list.count,
                                 .newer_count = match.newer.list.count,
-                                .middle_only = fabs(match.mix) >= log(MIX_RATIO_MIN),
+                                .middle_only = match.uneven || fabs(match.mix) >= log(MIX_RATIO_MIN),
                                 .time_spread = match.time_spread};
     regress_test(&contrast, regress, &verdict->result);
     sequential_test(&contrast, regress->host_spread, &verdict->sequential);
@@ -73,6 +74,7 @@ static int test_match(const struct book *book, const struct contrast_of *of,
     verdict->concurrent = match.concurrent;
     verdict->waiting = match.waiting;
     verdict->time_spread = match.time_spread;
+    verdict->grew = match.grew;
     judge_mix(&match, verdict);
     r = pool_clusters(&match.older, &verdict->older);
     if (r == 0)
@@ -93,11 +95,16 @@ static bool speaks_first(const struct regress_result *a, const struct regress_re
     return fmin(a->p, b->p) <= DOUBTFUL_P ? a->p <= b->p : width_of(a) <= width_of(b);
 }
 
-/* Whether what all time shows was not there while both sides ran: it came later, whatever the version. */
-static bool came_later(const struct regress_result *all, const struct regress_result *shared)
+/* Whether what all time shows was not there while both sides ran: it came later, whatever the version. Where
+ * the newer side is seen to have grown later, that is in the uncertainty of all time: what is seen beyond
+ * that was there before. */
+static bool came_later(const struct regress_result *all, double grew, const struct regress_result *shared)
 {
     enum regress_measure m = all->measure;
     bool known = shared->high[m] > shared->low[m];
+    if (grew > LATER_LOG)
+        return all->p > DOUBTFUL_P &&
+               all->ratio[MEASURE_MIDDLE] > fmax(shared->high[MEASURE_MIDDLE], JUDGE_TOLERANCE);
     return all->p <= DOUBTFUL_P && known && all->low[m] > shared->high[m];
 }
 
@@ -115,10 +122,12 @@ static int test_shared_time(const struct book *book, const struct contrast_of *o
     int r = test_match(book, of, &shared, regress, &other, &ignored);
     if (r == 0 && other.concurrent && other.result.method != METHOD_NONE) {
         double e_value = (verdict->sequential.e_value + other.sequential.e_value) / 2; /* of a mixture */
-        bool later = came_later(&verdict->result, &other.result);
+        bool later = came_later(&verdict->result, verdict->grew, &other.result);
         if (later || verdict->result.method == METHOD_NONE || speaks_first(&other.result, &verdict->result)) {
             other.errors = verdict->errors;
-            other.later_ratio = later ? verdict->result.ratio[verdict->result.measure] : 1;
+            other.later_ratio = later ? fmax(verdict->result.ratio[verdict->result.measure],
+                                             verdict->result.ratio[MEASURE_MIDDLE])
+                                      : 1;
             struct verdict swap = *verdict;
             *verdict = other;
             other = swap; /* whose sketches are not needed any more */

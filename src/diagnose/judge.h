@@ -65,6 +65,7 @@ struct verdict {
     bool waiting;           /* the older side runs too, but has not served enough meanwhile: no verdict yet */
     bool concurrent;        /* both sides over the same time */
     double time_spread;     /* see struct match */
+    double grew;            /* likewise */
     double later_ratio;     /* newer / older over all time, which was not there while both ran; 1: nothing */
     uint32_t left_out[2];   /* a bad host of the older, of the newer side: not compared; or NAMES_NONE */
     double mix_ratio;       /* newer / older latency that the mix of classes makes; 1: the same mix */

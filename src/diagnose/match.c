@@ -1,74 +1,20 @@
 /* See match.h. The older side's log latency is fitted as a sum of effects of host, time, each attribute's
  * value, the sub-operations, and what a class has beyond those, each shrunk towards zero by a few requests
  * (backfitting, Buja, Hastie and Tibshirani, Annals of Statistics 1989); all but the hosts' are taken out of
- * both sides. Errors are compared within strata of time as Mantel and Haenszel do (JNCI 1959). */
+ * both sides. Where one side has much more of a slot of time than the other, it counts less there. Errors are
+ * compared within strata of time as Mantel and Haenszel do (JNCI 1959). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "diagnose/match.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/macro.h"
+#include "diagnose/match_model.h"
 
 #define ROUNDS          12
 #define SHRINK          5.0
-#define BLOCK_OLDER_MIN 25 /* requests of either side in a block of time */
-#define BLOCK_NEWER_MIN 10
-#define OVERLAP_SHARE   0.5 /* of the newer side's requests that ran beside the older side's */
-#define STARTING_SHARE  0.1 /* of the newer side's requests, on hosts that have just got it */
-#define SHARED_SLOTS    3   /* of the time that both sides share, where that is less */
-#define STILL_RUNS_MIN  10
 #define CLASS_HOSTS_MIN 2 /* of the older side, before a class' effect is told from a host's */
-#define PLACEBO_SLOTS   6
-#define MOVED_MIN       2.0 /* standard errors, from which the level of the older side moved */
-#define GROWN_MIN       3.5 /* the same where many places were looked at */
 #define BINS_PER_LOG    (64 / 0.69314718055994530942)
-#define BLOCKS_ROOM     BOOK_SLOTS_MAX
-
-/* One stratum of one host, with its places in the model. */
-struct piece {
-    const struct stratum *stratum;
-    bool newer;
-    uint32_t host;
-    uint32_t host_at, class_at; /* indices of effects */
-    uint32_t block;             /* of time; BOOK_NONE: not compared */
-    bool starting;              /* left out: the host has only just got the newer version */
-    double n, mean, variance;
-};
-
-struct effect {
-    double n, value;
-    uint32_t hosts; /* of the older side that it was seen on */
-    double n_newer;
-};
-
-/* One value of one attribute, or (key NAMES_NONE) one set of sub-operations. */
-struct trait {
-    uint32_t key, value;
-    struct effect effect;
-};
-
-/* A class that either side has: its traits stand together in class_traits. */
-struct known_class {
-    uint32_t number;
-    uint32_t first, count;
-    double level;      /* of its traits and its own effect together */
-    struct effect own; /* beyond its traits */
-};
-
-struct model {
-    ARRAY(struct piece) pieces;
-    ARRAY(struct effect) hosts;
-    ARRAY(struct known_class) classes;
-    ARRAY(struct trait) traits;
-    ARRAY(uint32_t) class_traits;
-    ARRAY(uint32_t) keys; /* that traits are of */
-    struct effect blocks[BLOCKS_ROOM];
-    size_t block_count;
-    double all;
-    size_t older_hosts;
-};
 
 /* The index of a key, which gets the next one when it is new. */
 static int find_effect(struct map *index, uint32_t key, uint32_t *ret_at, size_t *count)
@@ -93,6 +39,7 @@ static int collect(struct model *m, const struct group *const *groups, size_t co
                                       .newer = newer,
                                       .host = host->host,
                                       .block = BOOK_NONE,
+                                      .weight = 1,
                                       .n = (double)stratum->latency.count};
                 sketch_log_moments(&stratum->latency, &piece.mean, &piece.variance);
                 if (r == 0 && piece.n > 0)
@@ -193,120 +140,6 @@ static int number_effects(const struct book *book, struct model *m)
     if (r == 0)
         r = list_traits(book, m);
     return r < 0 ? r : count_hosts(m);
-}
-
-/* ---- time ---- */
-
-struct slot_sum {
-    uint32_t slot;
-    double older, newer;
-    uint32_t block;
-};
-
-static int by_slot(const void *x, const void *y)
-{
-    const struct slot_sum *a = x, *b = y;
-    return a->slot < b->slot ? -1 : a->slot > b->slot;
-}
-
-/* Slots in order of time, with how much of either side began in them. At most room. */
-static size_t sum_slots(const struct model *m, struct slot_sum *slots, size_t room)
-{
-    size_t n = 0;
-    array_foreach (&m->pieces, p) {
-        size_t k = 0;
-        while (k < n && slots[k].slot != p->stratum->slot)
-            k++;
-        if (p->starting || (k == n && n == room))
-            continue;
-        if (k == n)
-            slots[n++] = (struct slot_sum){.slot = p->stratum->slot, .block = BOOK_NONE};
-        *(p->newer ? &slots[k].newer : &slots[k].older) += p->n;
-    }
-    qsort(slots, n, sizeof(*slots), by_slot);
-    return n;
-}
-
-static uint32_t block_of(const struct slot_sum *slots, size_t count, uint32_t slot)
-{
-    for (size_t i = 0; i < count; i++)
-        if (slots[i].slot == slot)
-            return slots[i].block;
-    return BOOK_NONE;
-}
-
-/* A host that has just got another version warms up, and so do its caches: where that is not so of the older
- * side at the same time, the slot of time in which it did is left out. Where that is much of the newer side's
- * time, only if asked to. */
-static int leave_out_starting(struct model *m, bool however_much)
-{
-    _cleanup_(freep) uint32_t *first = malloc((m->hosts.count + 1) * sizeof(*first));
-    double newer = 0, starting = 0;
-    if (!first)
-        return -ENOMEM;
-    memset(first, 0xff, (m->hosts.count + 1) * sizeof(*first));
-    array_foreach (&m->pieces, p)
-        if (p->newer)
-            first[p->host_at] = MIN(first[p->host_at], p->stratum->slot);
-    array_foreach (&m->pieces, p) {
-        newer += p->newer ? p->n : 0;
-        starting += p->newer && p->stratum->slot == first[p->host_at] ? p->n : 0;
-    }
-    if (!however_much && starting > STARTING_SHARE * newer)
-        return 0;
-    array_foreach (&m->pieces, p)
-        p->starting = p->newer && p->stratum->slot == first[p->host_at];
-    return 0;
-}
-
-/* Whether both sides ran beside each other for most of the newer one's time, or long enough. Blocks are
- * slots, or several in a row, in which either side has enough requests. */
-static int choose_time(struct model *m, const struct match_settings *settings, struct match *match)
-{
-    struct slot_sum slots[BOOK_SLOTS_MAX + 2];
-    int r = settings->shared_time ? leave_out_starting(m, true) : 0;
-    size_t n = sum_slots(m, slots, ARRAY_SIZE(slots)), overlapping = 0;
-    double newer = 0, newer_beside = 0, older_beside = 0, older = 0;
-    for (size_t i = 0; i < n; i++) {
-        bool both = slots[i].older > 0 && slots[i].newer > 0;
-        older += slots[i].older;
-        newer += slots[i].newer;
-        newer_beside += both ? slots[i].newer : 0;
-        older_beside += both ? slots[i].older : 0;
-        overlapping += both;
-    }
-    bool beside = newer_beside >= OVERLAP_SHARE * newer && (overlapping >= 2 || n <= 2);
-    bool shares =
-        overlapping >= SHARED_SLOTS && fmin(older_beside, newer_beside) >= (double)settings->requests_min;
-    match->concurrent = beside && older_beside >= fmin((double)settings->requests_min, older);
-    match->shares_time = shares && !match->concurrent && !settings->shared_time;
-    match->concurrent |= settings->shared_time && shares;
-    match->waiting = settings->watching && newer_beside >= OVERLAP_SHARE * newer &&
-                     older_beside >= STILL_RUNS_MIN && older_beside < MATCH_CONCURRENT_MIN;
-    uint32_t block = 0;
-    double block_older = 0, block_newer = 0;
-    size_t from = 0;
-    for (size_t i = 0; i < n && match->concurrent; i++) {
-        if (slots[i].older == 0 || slots[i].newer == 0)
-            continue;
-        slots[i].block = block;
-        block_older += slots[i].older;
-        block_newer += slots[i].newer;
-        if (block_older < BLOCK_OLDER_MIN || block_newer < BLOCK_NEWER_MIN || block + 1 == BLOCKS_ROOM)
-            continue;
-        block++;
-        block_older = block_newer = 0;
-        from = i + 1;
-    }
-    for (size_t i = from; i < n && block > 0; i++) /* what is left over belongs to the last block */
-        if (slots[i].block == block)
-            slots[i].block = block - 1;
-    if (r == 0 && !match->concurrent)
-        r = leave_out_starting(m, false);
-    m->block_count = match->concurrent ? MAX(block, 1u) : 1;
-    array_foreach (&m->pieces, p)
-        p->block = p->starting ? BOOK_NONE : match->concurrent ? block_of(slots, n, p->stratum->slot) : 0;
-    return r;
 }
 
 /* ---- the model ---- */
@@ -484,17 +317,21 @@ static void weigh_mix(struct model *m, struct match *match)
 
 /* ---- what comes out ---- */
 
-static int add_shifted(struct sketch *to, const struct sketch *from, double by)
+/* Of each bin that share of the requests: carry is what is left over of the bins before (systematic
+ * sampling), so that quantiles stay what they are. */
+static int add_shifted(struct sketch *to, const struct sketch *from, double by, double share, double *carry)
 {
     long shift = lround(by * BINS_PER_LOG);
     uint16_t first, end;
-    if (shift == 0)
+    if (shift == 0 && share >= 1)
         return sketch_merge(to, from);
     sketch_range(from, &first, &end);
     for (unsigned bin = first; bin < end; bin++) {
         long at = (long)bin + shift;
-        int r = sketch_add_bin(to, (uint16_t)MAX(0L, MIN(at, (long)SKETCH_BINS - 1)),
-                               sketch_bin_count(from, (uint16_t)bin));
+        double wanted = (double)sketch_bin_count(from, (uint16_t)bin) * share + *carry;
+        uint64_t count = (uint64_t)floor(wanted + 1e-9);
+        *carry = fmax(wanted - (double)count, 0);
+        int r = count ? sketch_add_bin(to, (uint16_t)MAX(0L, MIN(at, (long)SKETCH_BINS - 1)), count) : 0;
         if (r < 0)
             return r;
     }
@@ -504,6 +341,7 @@ static int add_shifted(struct sketch *to, const struct sketch *from, double by)
 static int standardise(struct model *m, bool newer, struct clusters *to)
 {
     struct map index = {0};
+    ARRAY(double) carries = {0};
     int r = 0;
     array_foreach (&m->pieces, p) {
         bool added;
@@ -519,13 +357,17 @@ static int standardise(struct model *m, bool newer, struct clusters *to)
             r = array_add(&to->list, (struct cluster){.host = p->host});
             if (r == 0)
                 r = array_add(&to->sketches, (struct sketch){0});
+            if (r == 0)
+                r = array_add(&carries, 0.5);
         }
         if (r == 0)
             r = add_shifted(&to->sketches.at[*slot], &p->stratum->latency,
-                            -m->blocks[p->block].value - m->classes.at[p->class_at].level);
+                            -m->blocks[p->block].value - m->classes.at[p->class_at].level, p->weight,
+                            &carries.at[*slot]);
     }
     for (size_t i = 0; r == 0 && i < to->list.count; i++)
         to->list.at[i].latency = &to->sketches.at[i];
+    array_done(&carries);
     map_done(&index);
     return r;
 }
@@ -534,7 +376,7 @@ static int count_errors(const struct model *m, struct match *match)
 {
     struct {
         double n[2], errors[2];
-    } blocks[BLOCKS_ROOM] = {0};
+    } blocks[MATCH_BLOCKS_ROOM] = {0};
     struct map index = {0};
     int r = 0;
     array_foreach (&m->pieces, p) {
@@ -574,68 +416,6 @@ static int count_errors(const struct model *m, struct match *match)
     return r;
 }
 
-/* The older side's level in order of time: requests and their summed log latency, host and class taken out.
- */
-struct course {
-    double n[BOOK_SLOTS_MAX + 2], sum[BOOK_SLOTS_MAX + 2], all, all_sum;
-    double noise; /* variance of one request */
-    size_t count;
-};
-
-static void find_course(const struct model *m, struct course *ret_course)
-{
-    struct slot_sum slots[BOOK_SLOTS_MAX + 2];
-    struct course course = {.count = sum_slots(m, slots, ARRAY_SIZE(slots))};
-    array_foreach (&m->pieces, p) {
-        size_t at = 0;
-        while (at < course.count && slots[at].slot != p->stratum->slot)
-            at++;
-        if (p->newer || at == course.count)
-            continue;
-        double level = p->mean - m->hosts.at[p->host_at].value - m->classes.at[p->class_at].level;
-        course.n[at] += p->n;
-        course.sum[at] += p->n * level;
-        course.all += p->n;
-        course.all_sum += p->n * level;
-        course.noise += p->variance * p->n;
-    }
-    course.noise /= fmax(course.all, 1);
-    *ret_course = course;
-}
-
-/* How far the older side's level moves without a new version, beyond what the noise of requests would make of
- * it: between the halves of its time, and from all of it to any last part of it, since what grew before the
- * newer version came did not grow because of it. Only where the sides are not of the same time. */
-static double find_time_spread(const struct model *m)
-{
-    struct course course;
-    double n = 0, sum = 0, spread = 0;
-    size_t used = 0;
-    bool halved = false;
-    find_course(m, &course);
-    for (size_t i = 0; i < course.count; i++)
-        used += course.n[i] > 0;
-    if (used < PLACEBO_SLOTS)
-        return 0;
-    for (size_t i = course.count; i-- > 1;) {
-        n += course.n[i];
-        sum += course.sum[i];
-        double before = course.all - n;
-        if (n < BLOCK_OLDER_MIN || before < BLOCK_OLDER_MIN)
-            continue;
-        double moved = sum / n - (course.all_sum - sum) / before;
-        double chance = course.noise * (1 / n + 1 / before);
-        if (!halved && before - course.n[i - 1] < course.all / 2) {
-            halved = true;
-            if (moved * moved > MOVED_MIN * MOVED_MIN * chance)
-                spread = fmax(spread, sqrt(moved * moved - chance));
-        }
-        if (moved > 0 && moved * moved > GROWN_MIN * GROWN_MIN * chance)
-            spread = fmax(spread, sqrt(moved * moved - chance) * before / course.all);
-    }
-    return spread;
-}
-
 int match_sides(const struct book *book, const struct group *const *older, size_t older_count,
                 const struct group *const *newer, size_t newer_count, const struct match_settings *settings,
                 struct match *ret_match)
@@ -648,14 +428,15 @@ int match_sides(const struct book *book, const struct group *const *older, size_
     if (r == 0)
         r = number_effects(book, m);
     if (r == 0)
-        r = choose_time(m, settings, &match);
+        r = match_choose_time(m, settings, &match);
     if (r == 0)
         r = fit(m);
     if (r == 0) {
         weigh_mix(m, &match);
-        match.time_spread = match.concurrent ? 0 : find_time_spread(m);
-        r = standardise(m, false, &match.older);
+        r = match.concurrent ? 0 : match_find_spread(m, &match);
     }
+    if (r == 0)
+        r = standardise(m, false, &match.older);
     if (r == 0)
         r = standardise(m, true, &match.newer);
     if (r == 0)

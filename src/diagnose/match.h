@@ -28,13 +28,16 @@ struct match {
     ARRAY(struct error_count) errors;
     double error_variance; /* of the newer side's errors, given all of them (hypergeometric) */
     bool concurrent;       /* both sides over the same time */
+    bool uneven;           /* each has much more than the other of some of it, and time moves the level: tails
+                              of slots of time that differ within them are not alike */
     bool shares_time;      /* it is not, but there is a time that both share, long enough to be compared */
     bool waiting;          /* the older side runs too, but has not served enough meanwhile: no alarm yet */
     double mix;            /* log ratio of the newer side's latency that its mix of classes explains */
     struct label
         mix_label; /* the attribute value that most of it is owed to; key NAMES_NONE: sub-operations */
     double mix_share_older, mix_share_newer; /* the share of either side with it */
-    double time_spread; /* how much the level of the older side moves by itself, where times differ */
+    double time_spread; /* how much the level of either side moves by itself, where times differ */
+    double grew;        /* what of it only the newer side grew by, after it came: part of its log level */
 };
 
 struct match_settings {

@@ -21,6 +21,8 @@ struct plan {
     bool alone;             /* the newer side, once it is there */
     double rolls;           /* share of the time in which four hosts get the newer version one by one */
     bool shared;            /* compared over the time that both share */
+    double warms,
+        warm_for; /* log, and for what share of the time: a host that has just got the newer version */
 };
 
 static struct match match_of(const struct plan *plan, struct diagnosis **ret_diagnosis)
@@ -43,6 +45,7 @@ static struct match match_of(const struct plan *plan, struct diagnosis **ret_dia
             .service = SLICE("shop"), .version = newer ? SLICE("2") : SLICE("1"), .host = slice_of(host)};
         double ns = 1e7 * exp(plan->drift * share + (dear ? log(3) : 0) + (newer ? plan->newer_takes : 0) +
                               (plan->grows > 0 && share > plan->grows_at ? plan->grows : 0) +
+                              (newer && share < begins + plan->warm_for ? plan->warms : 0) +
                               0.2 * stats_random_normal(&random));
         struct span span = {.trace_low = i,
                             .id = i,
@@ -168,6 +171,66 @@ static void all_at_once_shares_no_time(void **state)
     diagnosis_free(diagnosis);
 }
 
+/* The level of what is slower than all but so many of a side. */
+static double high_level(const struct clusters *clusters)
+{
+    struct sketch all = {0};
+    array_foreach (&clusters->sketches, s)
+        assert_int_equal(sketch_merge(&all, s), 0);
+    double high = log(fmax(sketch_quantile(&all, 0.95), 1));
+    sketch_done(&all);
+    return high;
+}
+
+/* What comes while the last host changes hits the newer side more, which serves most of the requests then. */
+static void an_incident_at_the_end_of_the_shared_time_is_nobodys(void **state)
+{
+    for (double at = 0.42; at < 0.445; at += 0.004) {
+        struct diagnosis *diagnosis;
+        struct plan plan = {
+            .newer_from = 0.3, .rolls = 0.2, .grows_at = at, .grows = log(2.2), .shared = true};
+        struct match match = match_of(&plan, &diagnosis);
+        assert_true(match.concurrent);
+        double middle = level(&match.newer) - level(&match.older);
+        double high = high_level(&match.newer) - high_level(&match.older);
+        assert_true(fabs(middle) < 0.06);
+        assert_true(high < 0.3);
+        match_done(&match);
+        diagnosis_free(diagnosis);
+    }
+}
+
+/* A host's first slot of time with the newer version is not whole: what it warms up for as long as a slot
+ * lies in the next one, too. */
+static void hosts_that_warm_up_are_left_out(void **state)
+{
+    struct diagnosis *diagnosis;
+    struct plan plan = {.newer_from = 0.3, .rolls = 0.4, .warms = log(2), .warm_for = 0.016, .shared = true};
+    struct match match = match_of(&plan, &diagnosis);
+    assert_true(match.concurrent);
+    assert_true(fabs(level(&match.newer) - level(&match.older)) < 0.02);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+}
+
+/* What grew when the older side had long gone is not known to be the newer version's. */
+static void growth_after_the_rollout_costs_certainty(void **state)
+{
+    struct diagnosis *diagnosis;
+    struct plan plan = {.newer_from = 0.3, .rolls = 0.2, .grows_at = 0.7, .grows = 0.3};
+    struct match match = match_of(&plan, &diagnosis);
+    assert_true(!match.concurrent && match.shares_time);
+    assert_true(match.grew > 0.1 && match.grew < 0.2); /* somewhat more than half of the growth */
+    assert_true(match.time_spread >= match.grew);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+    plan = (struct plan){.newer_from = 0.3, .rolls = 0.2, .newer_takes = 0.3};
+    match = match_of(&plan, &diagnosis); /* slower from the beginning: that is the version */
+    assert_true(match.shares_time && match.grew < 0.01);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(drift_is_not_the_versions),
@@ -175,6 +238,9 @@ int main(void)
                                        cmocka_unit_test(different_times_cost_certainty),
                                        cmocka_unit_test(growth_before_the_newer_version_costs_certainty),
                                        cmocka_unit_test(what_came_host_by_host_is_compared_while_both_ran),
-                                       cmocka_unit_test(all_at_once_shares_no_time)};
+                                       cmocka_unit_test(all_at_once_shares_no_time),
+                                       cmocka_unit_test(an_incident_at_the_end_of_the_shared_time_is_nobodys),
+                                       cmocka_unit_test(hosts_that_warm_up_are_left_out),
+                                       cmocka_unit_test(growth_after_the_rollout_costs_certainty)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
