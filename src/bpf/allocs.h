@@ -77,7 +77,7 @@ static __always_inline int alloc_begin(struct pt_regs *ctx, u64 size, u64 old, u
 {
     u64 id = bpf_get_current_pid_tgid();
     u32 tid = (u32)id;
-    if (!wanted(id >> 32))
+    if (!wanted(id >> 32) || !concerns(ctx))
         return 0;
     struct alloc_call *outer = bpf_map_lookup_elem(&alloc_calls, &tid);
     if (outer && outer->sp > ctx->sp) /* else it was left by longjmp(), or with its thread */
@@ -218,7 +218,7 @@ int on_posix_memalign(struct pt_regs *ctx)
 SEC("uprobe")
 int on_free(struct pt_regs *ctx)
 {
-    RUN(if (ctx->di && wanted(bpf_get_current_pid_tgid() >> 32)) alloc_forget(ctx->di));
+    RUN(if (ctx->di && wanted(bpf_get_current_pid_tgid() >> 32) && concerns(ctx)) alloc_forget(ctx->di));
     return 0;
 }
 
@@ -261,7 +261,7 @@ int on_posix_return(struct pt_regs *ctx)
  * for a large object, whose size is one of the function's parameters. */
 static __always_inline void heap_used(struct pt_regs *ctx, u64 bytes)
 {
-    if (wanted(bpf_get_current_pid_tgid() >> 32))
+    if (wanted(bpf_get_current_pid_tgid() >> 32) && concerns(ctx))
         alloc_made(ctx, 0, bytes, 1);
 }
 
@@ -272,11 +272,17 @@ int on_heap_second(struct pt_regs *ctx)
     return 0;
 }
 
-/* The parameter's type is int, or as large as a register: the program's cookie is its size. */
+/* The number in the program's cookie. */
+static __always_inline u32 cookie_bytes(struct pt_regs *ctx)
+{
+    return (u32)bpf_get_attach_cookie(ctx);
+}
+
+/* The parameter's type is int, or as large as a register: the cookie has its size. */
 SEC("uprobe")
 int on_heap_third(struct pt_regs *ctx)
 {
-    RUN(heap_used(ctx, bpf_get_attach_cookie(ctx) == sizeof(u32) ? (u32)ctx->dx : ctx->dx));
+    RUN(heap_used(ctx, cookie_bytes(ctx) == sizeof(u32) ? (u32)ctx->dx : ctx->dx));
     return 0;
 }
 
@@ -314,7 +320,7 @@ static __always_inline void heap_area_ends(struct pt_regs *ctx)
     u64 *owner = bpf_map_lookup_elem(&heap_owners, &tid), area[3];
     if (!owner)
         return;
-    u64 at = user_word(*owner + bpf_get_attach_cookie(ctx));
+    u64 at = user_word(*owner + cookie_bytes(ctx));
     bpf_map_delete_elem(&heap_owners, &tid);
     if (!(ctx->ax & 0xff) || bpf_probe_read_user(area, sizeof(area), (void *)at))
         return; /* all is used up: garbage is to be collected */
@@ -335,6 +341,8 @@ SEC("uretprobe")
 int on_heap_page(struct pt_regs *ctx)
 {
     u32 tid = (u32)bpf_get_current_pid_tgid(), one = 1;
+    if (!concerns(ctx))
+        return 0;
     u32 *failed = bpf_map_lookup_elem(&heap_failed, &tid);
     int fails = !(ctx->ax & 0xff), again = failed && *failed && fails;
     if (failed)
@@ -342,7 +350,7 @@ int on_heap_page(struct pt_regs *ctx)
     else if (fails)
         bpf_map_update_elem(&heap_failed, &tid, &one, BPF_ANY);
     if (!again)
-        RUN(heap_used(ctx, bpf_get_attach_cookie(ctx)));
+        RUN(heap_used(ctx, cookie_bytes(ctx)));
     return 0;
 }
 

@@ -100,7 +100,7 @@ SEC("uprobe")
 int on_hit(struct pt_regs *ctx)
 {
     struct registers user = {.pc = ctx->ip, .sp = ctx->sp, .fp = ctx->bp};
-    RUN(hit_sample(ctx, &user, 1, 0, 0));
+    RUN(if (concerns(ctx)) hit_sample(ctx, &user, 1, 0, 0));
     return 0;
 }
 

@@ -20,6 +20,7 @@ const volatile unsigned long long off_cpu_min_ns = 0; /* shorter waits are not s
 const volatile unsigned int want_kernel = 1;
 const volatile unsigned int want_wakers = 0; /* 1: the stacks of who ends waits, too */
 const volatile unsigned int own_pid = 0;     /* the agent does not sample itself */
+const volatile unsigned int want_births = 0; /* 1: news of processes that are wanted go to `births` */
 
 unsigned long long started_ns;      /* when the clock was set */
 unsigned long long clock_period_ns; /* on average, of a clock; 0: another event. The rate may change */
@@ -78,6 +79,12 @@ struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, SAMPLER_RING_BYTES);
 } samples SEC(".maps");
+
+/* News for who follows processes to put breakpoints into them. */
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 4096);
+} births SEC(".maps");
 
 /* Stacks of threads that left the CPU, until they are back. */
 struct {
@@ -523,6 +530,13 @@ int BPF_PROG(on_waking, struct task_struct *task)
     return 0;
 }
 
+/* Is the breakpoint that was passed one for this process? */
+static __always_inline int concerns(struct pt_regs *ctx)
+{
+    u32 only = bpf_get_attach_cookie(ctx) >> 32;
+    return !only || only == bpf_get_current_pid_tgid() >> 32;
+}
+
 /* A uprobe's program may be preempted by another one on the same CPU: each takes a place that is free. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -565,6 +579,16 @@ static __always_inline void send_note(u32 kind, u32 pid, u64 value)
     bpf_ringbuf_submit(head, BPF_RB_NO_WAKEUP);
 }
 
+static __always_inline void send_birth(u32 pid, u32 kind)
+{
+    struct sampler_birth birth = {.time_ns = bpf_ktime_get_ns(), .pid = pid, .kind = kind};
+    if (!want_births)
+        return;
+    if (kind == BIRTH_FORK)
+        count(COUNT_BIRTHS);
+    bpf_ringbuf_output(&births, &birth, sizeof(birth), BPF_RB_FORCE_WAKEUP);
+}
+
 SEC("raw_tp/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -577,6 +601,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
         bpf_map_delete_elem(&processes, &new_pid); /* of one that had this number before */
     if (only_targets)
         bpf_map_update_elem(&targets, &new_pid, &runs, BPF_ANY);
+    send_birth(new_pid, BIRTH_FORK);
     return 0;
 }
 
@@ -590,6 +615,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
         return 0;
     bpf_map_delete_elem(&processes, &pid);
     send_note(SAMPLE_EXEC, pid, 0);
+    send_birth(pid, BIRTH_EXEC);
     return 0;
 }
 
@@ -601,6 +627,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
         return 0;
     bpf_map_delete_elem(&targets, &pid);
     send_note(SAMPLE_EXIT, pid, 0);
+    send_birth(pid, BIRTH_EXIT);
     return 0;
 }
 

@@ -12,11 +12,17 @@
 
 #include "broker/sandbox.h"
 
-static _Noreturn void run_apart(const char *name, apart_fn *run, void *context, int socket)
+static _Noreturn void run_apart(const char *name, apart_fn *run, void *context, int socket, const int *keep,
+                                int count)
 {
+    int kept[APART_KEEP + 1];
     sigset_t none;
     sigemptyset(&none);
-    sandbox_close_others(&socket, 1);
+    count = MIN(count, (int)APART_KEEP);
+    if (count)
+        memcpy(kept, keep, (size_t)count * sizeof(*keep));
+    kept[count] = socket;
+    sandbox_close_others(kept, count + 1);
     setsid();
     prctl(PR_SET_NAME, name, 0, 0, 0);
     for (int number = 1; number < NSIG; number++)
@@ -28,6 +34,12 @@ static _Noreturn void run_apart(const char *name, apart_fn *run, void *context, 
 
 int apart_start(const char *name, apart_fn *run, void *context, int *ret_socket, struct problem *problem)
 {
+    return apart_start_keeping(name, run, context, NULL, 0, ret_socket, problem);
+}
+
+int apart_start_keeping(const char *name, apart_fn *run, void *context, const int *keep, int count,
+                        int *ret_socket, struct problem *problem)
+{
     int pair[2], status = 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return problem_set(problem, -errno, "no process can be started (%s): %s", name, strerror(errno));
@@ -36,7 +48,7 @@ int apart_start(const char *name, apart_fn *run, void *context, int *ret_socket,
     if (pid == 0) {
         pid_t apart = fork();
         if (apart == 0)
-            run_apart(name, run, context, pair[1]);
+            run_apart(name, run, context, pair[1], keep, count);
         _exit(apart < 0);
     }
     int error = pid < 0 ? errno : EAGAIN;

@@ -15,4 +15,9 @@ typedef void apart_fn(void *context, int socket);
  */
 int apart_start(const char *name, apart_fn *run, void *context, int *ret_socket, struct problem *problem);
 
+/* The same, with further descriptors that stay open in it: at most APART_KEEP. */
+enum { APART_KEEP = 120 };
+int apart_start_keeping(const char *name, apart_fn *run, void *context, const int *keep, int count,
+                        int *ret_socket, struct problem *problem);
+
 #endif

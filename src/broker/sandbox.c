@@ -480,7 +480,7 @@ void sandbox_close_standard(void)
 
 void sandbox_close_others(const int *keep, int count)
 {
-    int kept[8];
+    int kept[128];
     count = MIN(count, (int)ARRAY_SIZE(kept));
     memcpy(kept, keep, (size_t)count * sizeof(*kept));
     qsort(kept, (size_t)count, sizeof(*kept), by_number);

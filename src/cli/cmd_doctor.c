@@ -301,16 +301,18 @@ static void check_running(struct answer *answer)
 {
     static const struct {
         const char *name, *holds;
-    } ROLES[] = {{"sonde", "traces and records: its caller's rights"},
-                 {"sonde:spawner", "makes workers: its caller's rights, reads nothing"},
-                 {"sonde:profile", "samples: no rights but its BPF maps"},
-                 {"sonde:names", "reads what one user's sampled processes control: no rights"},
-                 {"sonde:lender", "opens for those what they read: parses nothing"},
-                 {"sonde:writer", "makes the files that were named: its caller's rights, reads nothing"},
-                 {"sonde:fetcher", "asks debuginfod servers: no capability"},
-                 {"sonde:launcher", "starts the action: its caller's rights, reads nothing"},
-                 {"sonde:stacks", "reads stacks and symbols: no rights"},
-                 {"sonde:symbols", "reads files of programs: no rights"}};
+    } ROLES[] = {
+        {"sonde", "traces and records: its caller's rights"},
+        {"sonde:spawner", "makes workers: its caller's rights, reads nothing"},
+        {"sonde:profile", "samples: no rights but its BPF maps"},
+        {"sonde:names", "reads what one user's sampled processes control: no rights"},
+        {"sonde:lender", "opens for those what they read: parses nothing"},
+        {"sonde:writer", "makes the files that were named: its caller's rights, reads nothing"},
+        {"sonde:places", "watches places in what is started later: its caller's rights, parses nothing"},
+        {"sonde:fetcher", "asks debuginfod servers: no capability"},
+        {"sonde:launcher", "starts the action: its caller's rights, reads nothing"},
+        {"sonde:stacks", "reads stacks and symbols: no rights"},
+        {"sonde:symbols", "reads files of programs: no rights"}};
     struct text words = {0};
     DIR *list = opendir("/proc");
     for (struct dirent *entry; list && (entry = readdir(list));) {

@@ -29,6 +29,7 @@
 #include "cli/profile_trace.h"
 #include "cli/profile_wakers.h"
 #include "profile/business.h"
+#include "profile/follow.h"
 #include "profile/formats.h"
 #include "profile/identity.h"
 #include "profile/intervals.h"
@@ -529,6 +530,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         profile_hits_print_price(o.event, &o.sampler, sampler);
     if (r == 0 && child)
         sampler_add_command(sampler, child);
+    if (r == 0 && sampler_options_follow(&o.sampler))
+        r = follow_start(sampler, &o.sampler, o.sampler.allocs ? profile_allocs_find_in : NULL, &problem);
     if (r == 0)
         r = confine_sampler(&confined, &problem);
     if (r == 0)
@@ -573,6 +576,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         print_folded(&counts, profile);
     if (!o.quiet)
         print_unread(sampler);
+    if (!o.quiet)
+        profile_hits_print_followed(sampler, &counts);
     if (!o.quiet && o.sampler.io)
         profile_io_print_stopped(&o.sampler, &counts, start);
     else if (!o.quiet && o.sampler.hits)

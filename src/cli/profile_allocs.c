@@ -16,6 +16,7 @@
 #include "base/process_file.h"
 #include "cli/cli.h"
 #include "cli/confine.h"
+#include "cli/hooked.h"
 #include "cli/profile_place.h"
 #include "profile/family.h"
 #include "profile/frame_name.h"
@@ -43,6 +44,7 @@ enum { NAMES = ARRAY_SIZE(FAMILY), MALLOC_AT = 0, FREE_AT = 6, FOUND_MOST = 32 }
 struct found {
     uint32_t count;
     struct sampler_alloc_place places[FOUND_MOST];
+    struct place_code codes[FOUND_MOST]; /* what the file has there */
 };
 
 static int take_symbol(const struct elf_symbol *symbol, void *context)
@@ -133,7 +135,25 @@ static int find_in_file(int fd, void *result)
     for (const struct runtime *const *runtime = RUNTIMES; *runtime; runtime++)
         if ((*runtime)->heap)
             find_heap(elf, (*runtime)->heap, found);
+    for (uint32_t i = 0; i < found->count; i++)
+        found->codes[i] = place_code_read(fd, found->places[i].offset);
     return 0;
+}
+
+int profile_allocs_find_in(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most)
+{
+    struct found found = {0};
+    uint64_t hooked;
+    int r = confine_parse(file, find_in_file, &found, sizeof(found));
+    if (r < 0)
+        return r;
+    size_t count = MIN(found.count, MIN((uint32_t)most, (uint32_t)FOUND_MOST)), n = 0;
+    if (count && hooked_process(file, found.codes, count, &pid, 1, &hooked))
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        if (found.places[i].function < ALLOC_FUNCTIONS)
+            ret_places[n++] = found.places[i];
+    return (int)n;
 }
 
 /* fd: stays open, as uprobes are put into what it is of. */
@@ -141,6 +161,7 @@ static int add_file(struct profile_allocs_places *places, pid_t pid, int fd, boo
 {
     struct found found = {0};
     char path[40], *copy;
+    uint64_t hooked;
     if (fd < 0)
         return 0; /* memory of devices, or it has ended */
     int r = array_add(&places->files, fd);
@@ -149,15 +170,18 @@ static int add_file(struct profile_allocs_places *places, pid_t pid, int fd, boo
         return r;
     }
     r = is_own ? find_in_file(fd, &found) : confine_parse(fd, find_in_file, &found, sizeof(found));
+    found.count = MIN(found.count, (uint32_t)FOUND_MOST);
     if (r < 0 || !found.count)
         return r;
+    if (!is_own && hooked_process(fd, found.codes, found.count, &pid, 1, &hooked))
+        return -EBUSY;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     copy = strdup(path);
     if (!copy || array_add(&places->paths, copy) < 0) {
         free(copy);
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < MIN(found.count, (uint32_t)FOUND_MOST); i++) {
+    for (uint32_t i = 0; i < found.count; i++) {
         struct sampler_alloc_place place = found.places[i];
         place.pid = pid;
         place.path = copy;
@@ -230,6 +254,11 @@ int profile_allocs_find(const struct sampler_options *o, pid_t child, const char
         problem_set(problem, r, "no file that the process has mapped exports malloc() and free()");
         problem_remedy(problem, "A program that is linked statically, or has an allocator of its own, shows "
                                 "with --event page-faults which code first uses new memory.");
+    } else if (r == -EBUSY) {
+        problem_set(problem, r,
+                    "another tool has changed the code of malloc() or of a function like it, so "
+                    "that a breakpoint there could kill the process");
+        problem_remedy(problem, "If it is being traced by sonde, `sonde detach` restores the code.");
     } else if (r < 0) {
         problem_set(problem, r, "cannot find malloc(): %s", strerror(-r));
         if (r == -EACCES || r == -EPERM)

@@ -47,8 +47,8 @@ static const struct {
      "`sonde stack` show where threads are"},
     {"alloc", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "bytes",
      "what was watched allocated nothing with malloc() in this time that was sampled. Processes that it "
-     "starts are not watched: name them, or the program itself instead of a shell; --alloc-interval says how "
-     "many bytes one sample stands for"},
+     "starts are watched a few milliseconds after they have begun; --alloc-interval says how many bytes one "
+     "sample stands for"},
     {"alloc-live", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "bytes",
      "of what was watched and sampled, all that was allocated with malloc() was freed again. `--event alloc` "
      "shows what was allocated"},
@@ -112,8 +112,8 @@ void profile_event_say_nothing(const char *name, const struct sampler_options *o
     if (o->hits && !o->io)
         nothing = "what is watched did not get there in this time";
     if (o->hits && (strncmp(name, "uprobe:", 7) == 0 || strncmp(name, "usdt:", 5) == 0))
-        elsewhere = ". Only the processes that are named are watched, not those that they start later: name "
-                    "those, or --all";
+        elsewhere = ". Processes that it starts are watched a few milliseconds after they have begun; --all "
+                    "watches from their first instruction on";
     for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
         if (strcmp(EVENTS[i].name, name) == 0) {
             nothing = EVENTS[i].nothing;

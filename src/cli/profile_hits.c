@@ -16,7 +16,9 @@
 #include "base/process_file.h"
 #include "cli/cli.h"
 #include "cli/confine.h"
+#include "cli/hooked.h"
 #include "profile/family.h"
+#include "profile/follow.h"
 #include "symbol/elf.h"
 #include "symbol/modules.h"
 #include "symbol/usdt.h"
@@ -41,11 +43,11 @@ struct wanted {
     bool is_data, is_chosen_late;    /* there is such a symbol, which cannot be probed */
     size_t count;
     struct usdt_place places[PLACES_MOST];
+    struct place_code codes[PLACES_MOST]; /* what the file has there */
 };
 
-static int find_places(int fd, void *result)
+static int find_in_file(int fd, struct wanted *w)
 {
-    struct wanted *w = result;
     _cleanup_(elf_freep) struct elf *elf = NULL;
     struct elf_symbol symbol;
     int r = elf_open_fd(fd, "", &elf, NULL);
@@ -62,6 +64,15 @@ static int find_places(int fd, void *result)
     if (!w->is_chosen_late && !w->is_data)
         w->count = elf_address_to_offset(elf, symbol.value, &w->places[0].offset) == 0;
     return 0;
+}
+
+static int find_places(int fd, void *result)
+{
+    struct wanted *w = result;
+    int r = find_in_file(fd, w);
+    for (size_t i = 0; i < w->count && i < PLACES_MOST; i++)
+        w->codes[i] = place_code_read(fd, w->places[i].offset);
+    return r;
 }
 
 static const char *last_part(const char *path)
@@ -168,6 +179,29 @@ static int no_place(const char *binary, const struct wanted *w, const char *func
     return -ENOENT;
 }
 
+/* Those that run already, but for the command. */
+static int check_hooks(int fd, const struct wanted *w, const char *binary, const char *function,
+                       const struct sampler_options *o, const char *command, struct problem *problem)
+{
+    size_t count = 0;
+    uint64_t offset;
+    _cleanup_(freep) pid_t *pids = command            ? NULL
+                                   : o->whole_machine ? hooked_all_processes(&count)
+                                                      : family_of(o->pids, o->pid_count, &count);
+    pid_t pid = hooked_process(fd, w->codes, MIN(w->count, (size_t)PLACES_MOST), pids, count, &offset);
+    if (!pid)
+        return 0;
+    problem_set(problem, -EBUSY,
+                "process %d: another tool has changed the code of %s in %s, so that a breakpoint there could "
+                "kill the process",
+                (int)pid, function, binary);
+    problem_remedy(problem,
+                   "If it is being traced by sonde, `sonde detach %d` restores the code; else watch "
+                   "another function, such as one that calls it.",
+                   (int)pid);
+    return -EBUSY;
+}
+
 static int find_in_binary(char **parts, size_t count, const struct sampler_options *o, const char *command,
                           struct profile_hits *hits, struct problem *problem)
 {
@@ -188,6 +222,8 @@ static int find_in_binary(char **parts, size_t count, const struct sampler_optio
                            r == -ENOEXEC ? "no program or library" : strerror(-r));
     if (!wanted.count)
         return no_place(binary, &wanted, function, provider, problem);
+    if ((r = check_hooks(hits->file, &wanted, binary, function, o, command, problem)) < 0)
+        return r;
     snprintf(hits->path, sizeof(hits->path), "/proc/self/fd/%d", hits->file);
     for (size_t i = 0; i < MIN(wanted.count, (size_t)PLACES_MOST); i++) {
         struct sampler_hit hit = {
@@ -259,4 +295,24 @@ void profile_hits_print_counts(const char *event, const struct sampler_options *
             "larger --hit-limit bears more\n",
             clock_format_duration(c->hits_stopped_ns - start_ns, after, sizeof(after)),
             (unsigned long long)sampler_hits_most(o), event);
+}
+
+void profile_hits_print_followed(const struct sampler *sampler, const struct sampler_counts *counts)
+{
+    const struct follow_counts c = follow_counts(sampler);
+    uint64_t not_watched = counts->births - MIN(counts->births, c.followed);
+    if (!counts->births)
+        return;
+    fprintf(stderr, "sonde: started meanwhile: %llu process%s", (unsigned long long)counts->births,
+            counts->births == 1 ? "" : "es");
+    if (c.followed)
+        fprintf(stderr, ", %llu watched from %.1f ms after the beginning on (%.1f ms at most)",
+                (unsigned long long)c.followed, (double)c.sum_ns / (double)c.followed / 1e6,
+                (double)c.latest_ns / 1e6);
+    uint64_t over = not_watched - MIN(not_watched, c.busy + c.failed);
+    if (not_watched)
+        fprintf(stderr, ", %llu not watched (%llu were over before, %llu were too many, %llu failed)",
+                (unsigned long long)not_watched, (unsigned long long)over, (unsigned long long)c.busy,
+                (unsigned long long)c.failed);
+    fputc('\n', stderr);
 }

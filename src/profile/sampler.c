@@ -422,6 +422,9 @@ static int on_record(struct sampler *s, const void *data, size_t size)
         sampler_allocs_ended(s, sample->pid, sample->kind == SAMPLE_EXEC);
         note_end(s, s->on, sample);
         sampler_drop(s, (pid_t)sample->pid);
+        /* At places few stacks may come, of which none should be lost to a process that is not known. */
+        if (sample->kind == SAMPLE_EXEC && s->follow)
+            (void)sampler_process_of(s, (pid_t)sample->pid, sample->time_ns);
         break;
     }
     /* Where more comes than can be named, the caller still gets its turn. */
@@ -537,6 +540,7 @@ void sampler_stop(struct sampler *s)
 {
     ticks_close(&s->ticks);
     sampler_detach_hits(s);
+    follow_stop(s->follow);
     if (!s->stopped_ns)
         s->stopped_ns = clock_monotonic_ns();
 }
@@ -560,6 +564,7 @@ void sampler_close(struct sampler *s)
         munmap(s->tables.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
     tables_done(&s->tables);
     sampler_detach_allocs(s);
+    follow_free(s->follow);
     sampler_bpf__destroy(s->bpf);
     kernel_names_free(s->kernel);
     map_done(&s->thread_ids);
@@ -609,6 +614,7 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.program_runs = values[COUNT_TICKS] + values[COUNT_RUNS];
     c.program_ns = values[COUNT_TICKS_NS] + values[COUNT_TIMED_NS] * SAMPLER_TIMED_RUNS;
     c.not_followed = values[COUNT_NOT_FOLLOWED];
+    c.births = values[COUNT_BIRTHS];
     c.first_ns = s->first_ns;
     memcpy(c.ends, s->ends, sizeof(c.ends));
     c.stacks = s->named;

@@ -95,8 +95,9 @@ struct sampler_counts {
     uint64_t hits;                /* of options.hits, with those at which no stack was taken */
     uint64_t hits_stopped_ns;     /* CLOCK_MONOTONIC when there were too many; 0: there were not */
     uint64_t not_followed;        /* allocations that were sampled, but whose end was not seen */
-    uint64_t locks_left_out;      /* waits for more locks, places and threads than are told apart */
-    uint64_t complete;            /* stacks without a [truncated] frame, as named */
+    uint64_t births; /* processes that watched ones have started, where they are followed (follow.h) */
+    uint64_t locks_left_out; /* waits for more locks, places and threads than are told apart */
+    uint64_t complete;       /* stacks without a [truncated] frame, as named */
     uint64_t stacks;
     /* by the runtime that dominates them, named complete and all; FRAME_KERNEL: no user's part, as those of
      * the kernel's own threads */
@@ -116,6 +117,10 @@ struct sampler_counts {
 /* A profile with more nodes than this is folded (profile_fold()): processes that ended become one for each
  * name, then rare stacks lose their callers. About 12 MB, and as much again for a moment. */
 #define SAMPLER_NODES 390000
+
+/* Whether what is watched are places in programs of some processes, so that those which these start have to
+ * be followed (follow.h). */
+bool sampler_options_follow(const struct sampler_options *options);
 
 /* What a sampler that is not root's needs; the last for the code of files that were deleted or replaced. */
 #define SAMPLER_CAPABILITIES \

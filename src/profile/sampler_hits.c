@@ -67,7 +67,8 @@ static int keep(struct sampler *s, struct bpf_link *link)
 /* pid: -1 for all that have the file. */
 static int attach_place(struct sampler *s, const struct sampler_hit *hit, pid_t pid)
 {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = hit->semaphore);
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = hit->semaphore,
+                .bpf_cookie = pid > 0 ? SAMPLER_COOKIE((uint64_t)pid, 0) : 0);
     return keep(s,
                 bpf_program__attach_uprobe_opts(s->bpf->progs.on_hit, pid, hit->path, hit->offset, &options));
 }
@@ -230,6 +231,7 @@ void sampler_watch_hits(struct sampler *s)
     uint64_t most = sampler_hits_most(&s->options) * MAX(since_ns, LOOK_NS) / NS_PER_S;
     if (!s->hits_stopped_ns && all - s->hits > most) {
         sampler_detach_hits(s);
+        follow_stop(s->follow);
         s->hits_stopped_ns = s->now_ns;
         all = count_hits(s);
     }

@@ -61,6 +61,7 @@ struct sampler {
     struct wakers *wakers;        /* the same */
     struct allocs *allocs;        /* the same */
     struct io *io;                /* the same */
+    struct follow *follow;        /* the same; follow.h */
     ARRAY(struct bpf_link *) alloc_links;
     ARRAY(struct bpf_link *) hit_links;
     pid_t unread[UNREAD_LANGUAGES];                 /* a process that was sampled and runs it; 0: none */
@@ -114,6 +115,21 @@ int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct probl
 /* What takes rights, before anything of other processes is read. The same. */
 int sampler_attach(struct sampler *s, struct problem *problem);
 void sampler_detach_allocs(struct sampler *s);
+/* Descriptors, for follow.h: of the programs that an allocation function begins and ends with (-1: none), of
+ * the one of places, of the ring of news. */
+struct alloc_programs {
+    int begin, end;
+};
+struct alloc_programs sampler_alloc_programs(const struct sampler *s, enum alloc_function function);
+int sampler_hit_program(const struct sampler *s);
+int sampler_births(const struct sampler *s);
+
+/* ---- follow.c ---- */
+
+/* Ends the process that follows, and with it its breakpoints. NULL does nothing. */
+void follow_stop(struct follow *follow);
+void follow_free(struct follow *follow);
+DEFINE_FREEP(struct follow, follow_free)
 
 /* ---- sampler_wait.c ---- */
 

@@ -83,6 +83,12 @@ static void alloc_programs(const struct sampler *s, struct bpf_program *ret_prog
     memcpy(ret_programs, programs, sizeof(programs));
 }
 
+bool sampler_options_follow(const struct sampler_options *o)
+{
+    bool in_programs = o->allocs || (o->hits && !o->io && o->hit_place_count && !o->hit_places[0].category);
+    return in_programs && !o->whole_machine && !o->cgroup;
+}
+
 static void configure(struct sampler *s)
 {
     const struct sampler_options *o = &s->options;
@@ -95,6 +101,10 @@ static void configure(struct sampler *s)
     s->bpf->rodata->want_wakers = o->waker_stacks;
     s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
     s->bpf->rodata->own_pid = (uint32_t)getpid();
+    bool births = sampler_options_follow(o);
+    s->bpf->rodata->want_births = births;
+    if (births)
+        bpf_map__set_max_entries(s->bpf->maps.births, SAMPLER_BIRTHS_BYTES);
     s->bpf->bss->clock_period_ns = ticks_period(o);
     s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
@@ -154,26 +164,53 @@ int sampler_load(struct sampler *s, ring_buffer_sample_fn on_event, struct probl
     return 0;
 }
 
+struct alloc_pair {
+    struct bpf_program *begin, *end; /* NULL: none */
+};
+
+static struct alloc_pair alloc_pair(const struct sampler *s, enum alloc_function function)
+{
+    const struct sampler_bpf *bpf = s->bpf;
+    const struct alloc_pair PROGRAMS[] = {
+        [ALLOC_MALLOC] = {bpf->progs.on_malloc, bpf->progs.on_alloc_return},
+        [ALLOC_CALLOC] = {bpf->progs.on_calloc, bpf->progs.on_alloc_return},
+        [ALLOC_REALLOC] = {bpf->progs.on_realloc, bpf->progs.on_alloc_return},
+        [ALLOC_ALIGNED] = {bpf->progs.on_aligned, bpf->progs.on_alloc_return},
+        [ALLOC_POSIX_MEMALIGN] = {bpf->progs.on_posix_memalign, bpf->progs.on_posix_return},
+        [ALLOC_FREE] = {bpf->progs.on_free, NULL},
+        [ALLOC_HEAP_SECOND] = {bpf->progs.on_heap_second, NULL},
+        [ALLOC_HEAP_THIRD] = {bpf->progs.on_heap_third, NULL},
+        [ALLOC_HEAP_PAGE] = {NULL, bpf->progs.on_heap_page},
+        [ALLOC_HEAP_AREA] = {bpf->progs.on_heap_area, bpf->progs.on_heap_area_end}};
+    return PROGRAMS[function];
+}
+
+struct alloc_programs sampler_alloc_programs(const struct sampler *s, enum alloc_function function)
+{
+    struct alloc_pair pair = alloc_pair(s, function);
+    return (struct alloc_programs){.begin = pair.begin ? bpf_program__fd(pair.begin) : -1,
+                                   .end = pair.end ? bpf_program__fd(pair.end) : -1};
+}
+
+int sampler_hit_program(const struct sampler *s)
+{
+    return bpf_program__fd(s->bpf->progs.on_hit);
+}
+
+int sampler_births(const struct sampler *s)
+{
+    return bpf_map__fd(s->bpf->maps.births);
+}
+
 static int attach_allocs(struct sampler *s)
 {
-    struct sampler_bpf *bpf = s->bpf;
-    const struct {
-        struct bpf_program *begin, *end;
-    } PROGRAMS[] = {[ALLOC_MALLOC] = {bpf->progs.on_malloc, bpf->progs.on_alloc_return},
-                    [ALLOC_CALLOC] = {bpf->progs.on_calloc, bpf->progs.on_alloc_return},
-                    [ALLOC_REALLOC] = {bpf->progs.on_realloc, bpf->progs.on_alloc_return},
-                    [ALLOC_ALIGNED] = {bpf->progs.on_aligned, bpf->progs.on_alloc_return},
-                    [ALLOC_POSIX_MEMALIGN] = {bpf->progs.on_posix_memalign, bpf->progs.on_posix_return},
-                    [ALLOC_FREE] = {bpf->progs.on_free, NULL},
-                    [ALLOC_HEAP_SECOND] = {bpf->progs.on_heap_second, NULL},
-                    [ALLOC_HEAP_THIRD] = {bpf->progs.on_heap_third, NULL},
-                    [ALLOC_HEAP_PAGE] = {NULL, bpf->progs.on_heap_page},
-                    [ALLOC_HEAP_AREA] = {bpf->progs.on_heap_area, bpf->progs.on_heap_area_end}};
     for (size_t i = 0; i < s->options.alloc_place_count; i++) {
         const struct sampler_alloc_place *p = &s->options.alloc_places[i];
         for (int end = 0; end < 2; end++) { /* the beginning first: an end without one is passed over */
-            struct bpf_program *program = end ? PROGRAMS[p->function].end : PROGRAMS[p->function].begin;
-            LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = end, .bpf_cookie = p->bytes);
+            struct alloc_pair pair = alloc_pair(s, p->function);
+            struct bpf_program *program = end ? pair.end : pair.begin;
+            LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = end,
+                        .bpf_cookie = SAMPLER_COOKIE((uint64_t)p->pid, p->bytes));
             if (!program)
                 continue;
             struct bpf_link *link =

@@ -209,6 +209,24 @@ struct sampler_alloc {
     sampler_u32 in_heap;  /* 1: a virtual machine has used up so much of its heap: it stands for itself */
 };
 
+/* What a uprobe's program is told of the place: the process it is for (0: any), and a number. Children share
+ * their parent's memory until they execute a program, so that breakpoints for both are passed by both. */
+#define SAMPLER_COOKIE(pid, bytes) ((sampler_u64)(pid) << 32 | (bytes))
+
+/* News of processes that are watched, for who follows them (profile/follow.h). */
+enum sampler_birth_kind {
+    BIRTH_FORK = 1, /* pid has begun */
+    BIRTH_EXEC = 2, /* it runs another program */
+    BIRTH_EXIT = 3,
+};
+
+struct sampler_birth {
+    sampler_u64 time_ns; /* CLOCK_MONOTONIC */
+    sampler_u32 pid, kind;
+};
+
+#define SAMPLER_BIRTHS_BYTES (128 << 10)
+
 /* Which memory of which process, of what was sampled and is not free. */
 struct sampler_live {
     sampler_u64 address;
@@ -270,6 +288,7 @@ enum sampler_count {
     COUNT_UNKNOWN,      /* sent as copies */
     COUNT_NOTHING,      /* a copy could not be made */
     COUNT_NOT_FOLLOWED, /* allocations that were sampled, but whose end will not be seen */
+    COUNT_BIRTHS,       /* processes that were forked by ones that are watched */
     COUNT_TICKS_NS,     /* how long the runs at ticks took */
     COUNT_RUNS,         /* of the other programs */
     COUNT_TIMED_NS,     /* how long every SAMPLER_TIMED_RUNSth of them took */

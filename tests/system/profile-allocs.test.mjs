@@ -131,7 +131,7 @@ for (const node of NODES)
             near(found.allocated.bytes, truth, 0.05, name);
             assert.equal(found.allocated.count, 0, 'its pieces are not counted');
         }
-        assert.match(stderr, /not seen in process \d+: what stays of JavaScript's objects: .*heapsnapshot/);
+        assert.match(stderr, /not seen in process \d+: what stays of JavaScript's objects: SIGUSR1 .*Allocation sampling/s);
     });
 
 test("areas of V8's heap from Node 22 on: their sizes, but those of collectors and what was refused", { skip }, async (t) => {
@@ -154,5 +154,54 @@ test("Java's heap: methods that allocate", { skip: skip || (!have('javac') && 't
         assert.ok(found, told(places));
         near(found.allocated.bytes, truth, 0.05, name);
     }
-    assert.match(stderr, /not seen in process \d+: what stays of Java's objects: jcmd/);
+    assert.match(stderr, /not seen in process \d+: what stays of Java's objects: jcmd PID JFR\.start .*OldObjectSample/s);
+});
+
+// What the lines above recommend for what stays.
+test("what helps with V8's heap: allocation sampling lists what stays, by function", () => {
+    const { stdout } = spawnSync(process.execPath, ['-e', `
+        const { Session } = require('node:inspector'), session = new Session(), kept = [];
+        let last;
+        function keepsObjects() { for (let i = 0; i < 200_000; i++) kept.push({ a: i, b: i, c: i }); }
+        function dropsObjects() { for (let i = 0; i < 2_000_000; i++) last = { a: i, b: i, c: i }; }
+        session.connect();
+        session.post('HeapProfiler.startSampling', {}, () => {
+            for (let i = 0; i < 5; i++) keepsObjects(), dropsObjects();
+            session.post('HeapProfiler.getSamplingProfile', (error, { profile }) => {
+                const sums = {}, visit = (node) => { sums[node.callFrame.functionName] = (sums[node.callFrame.functionName] ?? 0) + node.selfSize; node.children.forEach(visit); };
+                visit(profile.head);
+                console.log(JSON.stringify([sums.keepsObjects, sums.dropsObjects ?? 0, kept.length]));
+            });
+        });`], { encoding: 'utf8' });
+    const [keeps, drops] = JSON.parse(stdout);
+    assert.ok(keeps > 30e6 && drops < keeps / 20, stdout);
+});
+
+test("what helps with Java's heap: the flight recorder's old objects, by method", { skip: !(have('javac') && have('jcmd') && have('jfr')) && 'there is no JDK' }, async (t) => {
+    const folder = temporary(t), recording = path.join(folder, 'old.jfr');
+    fs.writeFileSync(path.join(folder, 'Stays.java'), `import java.util.*;
+public class Stays {
+    static List<byte[]> kept = new ArrayList<>();
+    static Object last;
+    static void keepsBytes() { for (int i = 0; i < 2000; i++) kept.add(new byte[10000]); }
+    static void dropsBytes() { for (int i = 0; i < 20000; i++) last = new byte[10000]; }
+    public static void main(String[] arguments) throws Exception {
+        System.out.println("ready");
+        System.in.read();
+        for (int i = 0; i < 5; i++) { keepsBytes(); dropsBytes(); }
+        System.gc();
+        System.out.println("done");
+        System.in.read();
+    }
+}`);
+    execFileSync('javac', ['-d', folder, path.join(folder, 'Stays.java')]);
+    const java = start(t, 'java', ['-cp', folder, '-Xmx1g', 'Stays'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await java.until(/^ready$/m, { stream: 'stdout' });
+    execFileSync('jcmd', [String(java.pid), 'JFR.start', 'settings=profile']);
+    java.child.stdin.write('x');
+    await java.until(/^done$/m, { stream: 'stdout' });
+    execFileSync('jcmd', [String(java.pid), 'JFR.dump', `filename=${recording}`]);
+    const { stdout } = spawnSync('jfr', ['print', '--events', 'OldObjectSample', recording], { encoding: 'utf8', maxBuffer: 1 << 26 });
+    assert.match(stdout, /Stays\.keepsBytes/);
+    assert.doesNotMatch(stdout, /Stays\.dropsBytes/);
 });

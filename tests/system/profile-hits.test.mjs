@@ -107,6 +107,22 @@ test('what cannot be watched has a reason', { skip }, (t) => {
         assert.equal(spawnSync(SONDE, ['profile', ...options, '--', 'true']).status, 2, options.join(' '));
 });
 
+test('where another tool has changed the code: no breakpoint, which could kill the process', { skip }, async (t) => {
+    const program = path.join(temporary(t), 'patched');
+    execFileSync(process.env.CC || 'cc', ['-O1', '-o', program, path.join(root, 'tests/system/programs/patched.c')]);
+    const watched = start(t, program, [], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await watched.until(/^ready$/m, { stream: 'stdout' });
+    const profile = (event, ...what) => spawnSync(SONDE, ['profile', '-f', 'folded', '-d', '0.2', '--event', event, ...what], { encoding: 'utf8' });
+    for (const what of [[String(watched.pid)], ['--all']]) {
+        const { status, stderr } = profile(`uprobe:${program}:place`, ...what);
+        assert.equal(status, 1, stderr);
+        assert.match(stderr, new RegExp(`process ${watched.pid}: another tool has changed the code of place in .*patched, so that a breakpoint there could kill the process\n.*sonde detach ${watched.pid}`));
+    }
+    assert.equal(profile(`uprobe:${program}:other`, String(watched.pid)).status, 5, 'it was not called');
+    watched.child.stdin.write('\n');
+    await watched.until(/^place says 2, other 2$/m, { stream: 'stdout' });
+});
+
 test('no hit: why, of a tracepoint and of a function', { skip }, (t) => {
     const nothing = (event, ...command) => {
         const { status, stderr } = spawnSync(SONDE, ['profile', '-f', 'folded', '-o', '/dev/null', '--event', event, '--', ...command], { encoding: 'utf8' });
@@ -114,5 +130,5 @@ test('no hit: why, of a tracepoint and of a function', { skip }, (t) => {
         return stderr.match(/^sonde: no samples: (.*)$/m)[1];
     };
     assert.equal(nothing('sched:sched_process_fork', 'true'), 'what is watched did not get there in this time.');
-    assert.match(nothing(`uprobe:${build(t)}:place`, 'true'), /did not get there in this time\. Only the processes that are named are watched/);
+    assert.match(nothing(`uprobe:${build(t)}:place`, 'true'), /did not get there in this time\. Processes that it starts are watched a few milliseconds after/);
 });

@@ -225,7 +225,8 @@ static const struct runtime_heap heap = {
     .called = "Java",
     .objects = "Java's objects",
     .allocates = "jcmd PID JFR.start settings=profile",
-    .stays = "jcmd PID GC.class_histogram",
+    .stays = "jcmd PID JFR.start settings=profile, later jcmd PID JFR.dump filename=F and jfr print --events "
+             "OldObjectSample F: by method",
     .places = {{"_ZN11AllocTracer27send_allocation_in_new_tlabE%", ALLOC_HEAP_THIRD, 0},
                {"_ZN11AllocTracer28send_allocation_outside_tlabE%", ALLOC_HEAP_THIRD, 0}}};
 

@@ -109,7 +109,8 @@ static const struct runtime_heap heap = {
     .called = "Node",
     .objects = "JavaScript's objects",
     .allocates = "start it with --heap-prof, or use an official build of Node 16 to 26",
-    .stays = "send SIGUSR2 to a Node that was started with --heapsnapshot-signal=SIGUSR2",
+    .stays = "SIGUSR1 opens Node's inspector (127.0.0.1:9229); there Chrome (chrome://inspect, Memory, "
+             "Allocation sampling) lists it by function",
     .places = {
         {POLICY, ALLOC_HEAP_AREA, .member = "_ZN2v88internal13MainAllocator9ExtendLABEm"},
         {"_ZN2v88internal17SemiSpaceNewSpace12AddFreshPageEv", ALLOC_HEAP_PAGE, 256 << 10, .unless = POLICY},
