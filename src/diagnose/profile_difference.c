@@ -17,15 +17,17 @@ enum {
     LEAST_SAMPLES = 10, /* of both sides together, for a verdict */
     BASE_SAMPLES = 40,  /* of each side, to say what most functions did */
     BASE_FUNCTIONS = 5, /* that many are needed for that */
+    APART_MOST = 64,    /* up to so many, each is compared with the others alone */
 };
 #define LEAST_RUN_DEVIATION 0.002
 #define USUAL_RUN_DEVIATION 0.005   /* where functions are too few to say */
 #define PLACE_DEVIATION     0.00015 /* of the whole: which of two functions the sample at their border is of */
 #define LEVEL               0.05
+#define LEAST_SCALE         1e-4 /* of errors, by how functions scatter */
 
 /* What expected errors are worth when functions scatter by less or more, in degrees of freedom. */
-#define PRIOR_OF_BLOCKS 12
-#define PRIOR_OF_GUESS  1 /* samples' worth is a guess, without blocks */
+#define PRIOR_OF_BLOCKS 2.0
+#define PRIOR_OF_GUESS  0.5 /* samples' worth is a guess, without blocks */
 
 /* One profile. */
 struct side {
@@ -316,11 +318,11 @@ struct common {
     bool by_median;
 };
 
-static size_t base_ratios(const struct pair *pairs, size_t count, double *ratios)
+static size_t base_ratios(const struct pair *pairs, size_t count, const struct pair *but, double *ratios)
 {
     size_t n = 0;
     for (size_t i = 0; i < count; i++)
-        if (is_base(&pairs[i]))
+        if (is_base(&pairs[i]) && &pairs[i] != but)
             ratios[n++] = pairs[i].ratio;
     return n;
 }
@@ -340,24 +342,34 @@ static int by_number(const void *a, const void *b)
 #define TRIMMED_MEAN  0.5204
 #define TRIMMED_WORTH 0.70
 
+/* All pairs, for the comparison of one with the others. */
+struct compared {
+    const struct pair *self;
+    size_t count, base; /* functions; of which are the base */
+    double sums, prior;
+    struct common common;
+};
+
 struct scatter {
-    const struct pair *pairs;
+    const struct pair *pairs, *but; /* the latter is left out; NULL: none is */
     size_t count;
     double ratio;    /* of most functions */
     double *squares; /* room for count */
 };
 
-/* The functions' squared deviations in units of what is expected of each, were runs to vary by so much more:
- * 1 where they do as expected. */
-static double scatter_square(const struct scatter *s, double run_variance, size_t *ret_count)
+/* The functions' squared deviations in units of what is expected of each, were their errors `scale` times as
+ * large and runs to vary by so much more: 1 where they do as expected. What is expected is what intervals are
+ * made of (difference_of()): whatever is added there is part of the scatter, too, and would count twice if it
+ * were left out here. */
+static double scatter_square(const struct scatter *s, double scale, double run_variance, size_t *ret_count)
 {
     size_t n = 0;
     double sum = 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct pair *p = &s->pairs[i];
         double deviation = p->ratio - s->ratio;
-        if (is_base(p))
-            s->squares[n++] = deviation * deviation / (p->variance + run_variance);
+        if (is_base(p) && p != s->but)
+            s->squares[n++] = deviation * deviation / (scale * p->variance + p->place + run_variance);
     }
     *ret_count = n;
     if (!n)
@@ -378,43 +390,42 @@ static double scatter_square(const struct scatter *s, double run_variance, size_
  * smaller by that. */
 static void find_scatter(const struct scatter *s, double prior, bool only_more, struct common *c)
 {
+    const double least_run = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION;
     size_t n;
-    double square = fmax(scatter_square(s, 0, &n), 1e-4);
-    double own = fmax(TRIMMED_WORTH * (double)n - 1, 1);
-    double drawn = exp(log(square) * own / (own + prior));
+    double square = scatter_square(s, 1, least_run, &n), own = fmax(TRIMMED_WORTH * (double)n - 1, 1);
+    double drawn = own / (own + prior); /* of a logarithm */
+    bool less = square <= 1;
     c->freedom = own + prior;
-    c->run_variance = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION;
-    if (drawn <= 1) {
-        c->scale = only_more ? 1 : drawn;
+    c->run_variance = least_run;
+    if (less && only_more)
         return;
-    }
-    double low = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION, high = 1;
+    /* That scale, or (where they scatter more) that variance of runs, with which they do as expected. */
+    double low = less ? LEAST_SCALE : least_run, high = 1, expected = less ? 1 : pow(square, 1 - drawn);
     for (int step = 0; step < 60; step++) {
-        double middle = step ? sqrt(low * high) : low;
-        bool enough = scatter_square(s, middle, &n) <= square / drawn;
-        if (!step && enough)
-            return;
-        *(enough ? &high : &low) = middle;
+        double middle = sqrt(low * high);
+        double at = scatter_square(s, less ? middle : 1, less ? least_run : middle, &n);
+        *(at <= expected ? &high : &low) = middle;
     }
-    c->run_variance = high;
+    *(less ? &c->scale : &c->run_variance) = less ? pow(high, drawn) : high;
 }
 
-/* runs: what whole runs vary by is known already, but for what they all have in common. */
-static int find_common(const struct pair *pairs, size_t count, double sums, double prior, bool runs,
-                       struct common *ret_common)
+/* What those but one say (NULL: all). runs: what whole runs vary by is known already, but for what they all
+ * have in common. */
+static int find_common(const struct pair *pairs, size_t count, const struct pair *but, double sums,
+                       double prior, bool runs, struct common *ret_common)
 {
     double *ratios = calloc(count + 1, sizeof(*ratios)), error = 0;
     if (!ratios)
         return -ENOMEM;
-    size_t n = base_ratios(pairs, count, ratios);
+    size_t n = base_ratios(pairs, count, but, ratios);
     struct common c = {.ratio = sums, .scale = 1, .run_variance = USUAL_RUN_DEVIATION * USUAL_RUN_DEVIATION};
-    if (n >= BASE_FUNCTIONS) {
+    if (n + (but != NULL) >= BASE_FUNCTIONS) {
         c.by_median = true;
         c.ratio = stats_median(ratios, n);
-        struct scatter s = {.pairs = pairs, .count = count, .ratio = c.ratio, .squares = ratios};
+        struct scatter s = {.pairs = pairs, .but = but, .count = count, .ratio = c.ratio, .squares = ratios};
         find_scatter(&s, prior, runs, &c);
         for (size_t i = 0; i < count; i++)
-            if (is_base(&pairs[i]))
+            if (is_base(&pairs[i]) && &pairs[i] != but)
                 error += 1 / (pairs[i].variance * c.scale + c.run_variance);
         c.variance = error > 0 ? 1.5708 / error : 0; /* a median's, against a mean's */
     }
@@ -462,15 +473,15 @@ static double freedom_of(const struct pair *p, const struct common *c)
 }
 
 static struct difference difference_of(const struct side *before, const struct side *after,
-                                       const struct pair *p, const struct common *c)
+                                       const struct pair *p, const struct common *c, bool apart)
 {
     struct difference d = {.verdict = DIFFERENCE_UNKNOWN, .p = 1};
     d.before = before->blocks.sum > 0 ? (p->b.weight - before->blocks.quantum / 2) / before->blocks.sum : 0;
     d.after = after->blocks.sum > 0 ? (p->a.weight - after->blocks.quantum / 2) / after->blocks.sum : 0;
     if (p->b.samples + p->a.samples < LEAST_SAMPLES)
         return d;
-    /* A function that is one of most shares their error. */
-    double others = is_base(p) ? 0 : c->variance,
+    /* A function that is one of those that c is of shares their error. */
+    double others = is_base(p) && !apart ? 0 : c->variance,
            error = sqrt(p->variance * c->scale + p->place + c->run_variance + others),
            change = p->ratio - c->ratio, freedom = freedom_of(p, c),
            quantile = stats_student_quantile(0.025, freedom), margin = quantile * error;
@@ -569,35 +580,53 @@ static size_t pair_all(const struct side *before, const struct side *after, cons
     return failed ? SIZE_MAX : n;
 }
 
+/* A function is compared with the others: where they are few, it would itself be much of what says where the
+ * middle is and how they scatter, so that no function could be far from them and intervals would hold too
+ * often (externally studentized residuals: Cook and Weisberg, Residuals and Influence in Regression,
+ * section 2.2). */
+static int compare_one(const struct side *before, const struct side *after, const struct pair *self,
+                       const struct pair *total, const struct compared *all, struct function_difference *ret)
+{
+    struct common c = all->common;
+    bool apart = all->base <= APART_MOST && is_base(self);
+    int r = apart ? find_common(all->self, all->count, self, all->sums, all->prior, before->runs, &c) : 0;
+    if (r < 0)
+        return r;
+    *ret = (struct function_difference){.self = difference_of(before, after, self, &c, apart),
+                                        .total = difference_of(before, after, total, &c, apart)};
+    bool is_there = self->after != IDENTITY_NONE;
+    name_function(is_there ? &after->blocks : &before->blocks, is_there ? self->after : self->before, ret);
+    return 0;
+}
+
 static int compare(const struct side *before, const struct side *after, const size_t *match,
                    struct profile_differences *ret)
 {
     size_t most = before->blocks.count + after->blocks.count + 1;
     struct pair *self = calloc(most, sizeof(*self)), *total = calloc(most, sizeof(*total));
-    struct common common = {0};
+    struct compared all = {.self = self,
+                           .prior = before->spread && after->spread ? PRIOR_OF_BLOCKS : PRIOR_OF_GUESS};
     size_t n = self && total ? pair_all(before, after, match, self, total) : SIZE_MAX;
     int r = n == SIZE_MAX ? -ENOMEM : 0;
-    double sums = before->blocks.sum > 0 && after->blocks.sum > 0
-                      ? log(after->blocks.sum) - log(before->blocks.sum)
-                      : 0;
+    if (before->blocks.sum > 0 && after->blocks.sum > 0)
+        all.sums = log(after->blocks.sum) - log(before->blocks.sum);
+    all.count = r == 0 ? n : 0;
+    for (size_t i = 0; i < all.count; i++)
+        all.base += is_base(&self[i]);
     if (r == 0)
-        r = find_common(self, n, sums, before->spread && after->spread ? PRIOR_OF_BLOCKS : PRIOR_OF_GUESS,
-                        before->runs, &common);
+        r = find_common(self, n, NULL, all.sums, all.prior, before->runs, &all.common);
     for (size_t i = 0; r == 0 && i < n; i++) {
-        struct function_difference f = {.self = difference_of(before, after, &self[i], &common),
-                                        .total = difference_of(before, after, &total[i], &common)};
-        if (self[i].after != IDENTITY_NONE)
-            name_function(&after->blocks, self[i].after, &f);
-        else
-            name_function(&before->blocks, self[i].before, &f);
-        r = array_add(&ret->functions, f);
+        struct function_difference f;
+        r = compare_one(before, after, &self[i], &total[i], &all, &f);
+        if (r == 0)
+            r = array_add(&ret->functions, f);
     }
     free(self);
     free(total);
-    ret->scale = exp(common.ratio);
-    ret->by_median = common.by_median;
-    ret->run_deviation = sqrt(common.run_variance);
-    ret->error_scale = sqrt(common.scale);
+    ret->scale = exp(all.common.ratio);
+    ret->by_median = all.common.by_median;
+    ret->run_deviation = sqrt(all.common.run_variance);
+    ret->error_scale = sqrt(all.common.scale);
     return r;
 }
 

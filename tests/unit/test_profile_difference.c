@@ -61,6 +61,8 @@ static struct profile *run_of(struct stats_random *random, double planted, doubl
 
 struct tally {
     int named, others, inside;
+    int held, intervals; /* of all functions */
+    double width;        /* their mean, of logarithms */
 };
 
 static struct tally compare_many(double planted, double burst, double run, struct how how)
@@ -78,6 +80,10 @@ static struct tally compare_many(double planted, double burst, double run, struc
         array_foreach (&all.functions, f) {
             const struct difference *d = &f->self;
             bool named = d->verdict != DIFFERENCE_NOISE;
+            double truth = strcmp(f->name, "function_3") == 0 ? planted : 1;
+            tally.held += d->low <= truth && truth <= d->high;
+            tally.intervals++;
+            tally.width += (log(d->high) - log(d->low)) / (PAIRS * FUNCTIONS);
             if (strcmp(f->name, "function_3") == 0) {
                 tally.named += d->verdict == DIFFERENCE_SLOWER;
                 tally.inside += d->low <= planted && planted <= d->high;
@@ -147,6 +153,30 @@ static void regular_samples(void **state)
         assert_true(t.named * 100 >= CASES[i].named * PAIRS);
         assert_true(t.others <= PAIRS / 14);
         assert_in_range(t.inside, PAIRS * 91 / 100, PAIRS * CASES[i].most_inside / 100);
+    }
+}
+
+/* How often intervals hold, counted of all functions: near 95 %, whether samples are random or regular, and
+ * whether profiles have windows. */
+static void intervals_hold(void **state)
+{
+    (void)state;
+    static const struct {
+        double planted, burst, run;
+        struct how how;
+    } CASES[] = {{1, 0, 0, {true, false}},   {1, 0.3, 0, {true, false}}, {1.1, 0.1, 0.01, {true, false}},
+                 {1, 0, 0, {true, true}},    {1.05, 0, 0, {true, true}}, {1, 0, 0.005, {true, true}},
+                 {1, 0.02, 0, {true, true}}, {1, 0, 0, {false, false}},  {1, 0, 0, {false, true}},
+                 {1.1, 0, 0, {false, true}}, {1, 0.1, 0, {false, true}}};
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        struct tally t = compare_many(CASES[i].planted, CASES[i].burst, CASES[i].run, CASES[i].how);
+        double held = 100.0 * t.held / t.intervals;
+        print_message(
+            "planted %.2f, burst %.2f, runs %.3f, %s, %s: %.2f %% of %d intervals hold, %.2f %% wide\n",
+            CASES[i].planted, CASES[i].burst, CASES[i].run, CASES[i].how.windows ? "windows" : "none",
+            CASES[i].how.regular ? "regular" : "random", held, t.intervals, 100 * t.width);
+        /* One that has changed is one of those that say how the others scatter. */
+        assert_true(held >= 93 && held <= (CASES[i].planted > 1 ? 98 : 97));
     }
 }
 
@@ -233,9 +263,9 @@ static void new_gone_and_rare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_changed),   cmocka_unit_test(planted_changes),
-        cmocka_unit_test(regular_samples),   cmocka_unit_test(machine_and_borders),
-        cmocka_unit_test(new_gone_and_rare),
+        cmocka_unit_test(nothing_changed),     cmocka_unit_test(planted_changes),
+        cmocka_unit_test(regular_samples),     cmocka_unit_test(intervals_hold),
+        cmocka_unit_test(machine_and_borders), cmocka_unit_test(new_gone_and_rare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
