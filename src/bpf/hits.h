@@ -25,25 +25,24 @@ struct {
     __uint(max_entries, 1);
 } hits SEC(".maps");
 
-/* How many hits the stack stands for that is to be taken now; 0: none is. */
+/* How many hits the stack stands for that is to be taken now; 0: none is. A uprobe's program may be preempted
+ * by another thread's on its CPU at any instruction: what is counted is added in one. */
 static __always_inline u64 hit_weight(u64 now_ns)
 {
     u32 zero = 0;
     struct hits *h = bpf_map_lookup_elem(&hits, &zero);
     if (!h)
         return 0;
-    h->all++;
-    h->pending++;
+    __sync_fetch_and_add(&h->all, 1);
+    u64 pending = __sync_fetch_and_add(&h->pending, 1) + 1;
     if (now_ns - h->begun_ns >= HIT_WINDOW_NS) {
         h->begun_ns = now_ns;
         h->stacks = 0;
     }
-    if (h->pending < hit_every || h->stacks >= hit_limit)
+    if (pending < hit_every || h->stacks >= hit_limit)
         return 0;
-    u64 weight = h->pending;
-    h->pending = 0;
-    h->stacks++;
-    return weight;
+    __sync_fetch_and_add(&h->stacks, 1);
+    return __sync_lock_test_and_set(&h->pending, 0); /* 0: another thread has taken them */
 }
 
 /* How many hits the stack stands for, or 0: none is taken. What is sent is that, or `sent` in its place. */

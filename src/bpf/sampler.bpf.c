@@ -125,7 +125,7 @@ static __always_inline void add(u32 what, u64 more)
 {
     u64 *n = bpf_map_lookup_elem(&counts, &what);
     if (n)
-        *n += more;
+        __sync_fetch_and_add(n, more); /* programs of uprobes are preempted */
 }
 
 static __always_inline void count(u32 what)

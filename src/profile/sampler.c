@@ -422,9 +422,6 @@ static int on_record(struct sampler *s, const void *data, size_t size)
         sampler_allocs_ended(s, sample->pid, sample->kind == SAMPLE_EXEC);
         note_end(s, s->on, sample);
         sampler_drop(s, (pid_t)sample->pid);
-        /* At places few stacks may come, of which none should be lost to a process that is not known. */
-        if (sample->kind == SAMPLE_EXEC && s->follow)
-            (void)sampler_process_of(s, (pid_t)sample->pid, sample->time_ns);
         break;
     }
     /* Where more comes than can be named, the caller still gets its turn. */

@@ -1,11 +1,11 @@
 /* Starts children that pass a known number of times through places which somebody watches, for
  * tests/system/profile-followed.test.mjs:
  *
- *   children fork|exec place|free CHILDREN
+ *   children fork|exec probe|free CHILDREN
  *
- * Prints "ready" and waits for a line. Each child, forked or a program of its own, waits until place() or
- * free() is watched in it, then does its work, and prints so many calls of place() as were surely and as were
- * perhaps watched, or the bytes that it has kept. All end after another line. */
+ * Prints "ready" and waits for a line. Each child, forked or a program of its own, waits until the probe
+ * shop:child or free() is watched in it, then does its work, and prints how often it surely and perhaps
+ * passed the probe while that was watched, or the bytes that it has kept. All end after another line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,14 +14,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLS = 100, PIECES = 200, BYTES = 1000, BREAKPOINT = 0xcc, TRIES = 30000 };
+#include "probe.h"
+
+enum { CALLS = 5000, PIECES = 200, BYTES = 1000, BREAKPOINT = 0xcc, TRIES = 30000 };
 
 volatile long sink;
 static void *kept[PIECES];
 
-__attribute__((noinline)) void place(long i)
+/* A probe with two places, of which the second is watched last. */
+__attribute__((noinline)) static void first(long i)
 {
+    PROBE("shop", "child", "0");
     sink += i;
+}
+
+extern const volatile uint8_t second_place[];
+
+__attribute__((noinline)) static void second(void)
+{
+    __asm__ volatile(".globl second_place\nsecond_place:");
+    PROBE("shop", "child", "0");
+    sink++;
 }
 
 __attribute__((noinline)) static void keep(void)
@@ -46,10 +59,10 @@ static int is_watched(const volatile uint8_t *code, void (*pass)(void))
 static long passes;
 static int over; /* a pipe that nobody writes into: it ends with the parent */
 
-static void pass_place(void)
+static void pass_second(void)
 {
     passes++;
-    place(0);
+    second();
 }
 
 static void pass_free(void)
@@ -60,11 +73,11 @@ static void pass_free(void)
 
 static int work(const char *what)
 {
-    if (strcmp(what, "place") == 0) {
-        if (!is_watched((const volatile uint8_t *)(uintptr_t)place, pass_place))
+    if (strcmp(what, "probe") == 0) {
+        if (!is_watched(second_place, pass_second))
             return 1;
         for (int i = 0; i < CALLS; i++)
-            place(i);
+            first(i);
         printf("child %d %ld\n", CALLS, CALLS + passes);
     } else {
         if (!is_watched((const volatile uint8_t *)(uintptr_t)free, pass_free))

@@ -1,0 +1,20 @@
+/* A probe of a program's own (symbol/usdt.h), for programs of tests. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_PROBE_H
+#define TESTS_PROBE_H
+
+/* As sys/sdt.h does it. */
+#define PROBE(provider, name, semaphore)                                                           \
+    __asm__ volatile("990: nop\n"                                                                  \
+                     ".pushsection .note.stapsdt,\"\",\"note\"\n"                                  \
+                     ".balign 4\n.4byte 992f-991f, 994f-993f, 3\n"                                 \
+                     "991: .asciz \"stapsdt\"\n992: .balign 4\n"                                   \
+                     "993: .8byte 990b\n.8byte _.stapsdt.base\n.8byte " semaphore "\n"             \
+                     ".asciz \"" provider "\"\n.asciz \"" name "\"\n.asciz \"\"\n994: .balign 4\n" \
+                     ".popsection\n"                                                               \
+                     ".ifndef _.stapsdt.base\n"                                                    \
+                     ".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"       \
+                     ".weak _.stapsdt.base\n.hidden _.stapsdt.base\n_.stapsdt.base: .space 1\n"    \
+                     ".size _.stapsdt.base, 1\n.popsection\n.endif\n")
+
+#endif
