@@ -38,6 +38,13 @@ static struct {
     uint64_t flags;
 } get_command, eval_command;
 
+static struct {
+    int fd, mask;
+} ready_ones[1] = {{.fd = 7, .mask = 1}};
+static struct {
+    void *other, *ready;
+} redis_loop = {.ready = ready_ones};
+
 static int pipeline = 1, inner_commands;
 static bool
     postpones; /* a read leaves the query to an I/O thread, in a function that the compiler has inlined */
@@ -134,8 +141,8 @@ PROGRAM static void redis_reply(void)
 PROGRAM static void redis_iteration(void)
 {
     pipeline = 1;
-    sonde_wrap_redis_before_sleep(NULL);
-    sonde_wrap_redis_process_events(NULL, 0);
+    sonde_wrap_redis_before_sleep(&redis_loop);
+    sonde_wrap_redis_process_events(&redis_loop, 0);
 }
 
 PROGRAM static void redis_postponed(void)
@@ -178,6 +185,7 @@ static void prepare_redis(void)
     sonde_config.redis.command_name = OFFSET_IN(get_command, name);
     sonde_config.redis.command_flags = OFFSET_IN(get_command, flags);
     sonde_config.redis.client_argc = OFFSET_IN(client, argc);
+    sonde_config.redis.loop_fired = OFFSET_IN(redis_loop, ready);
     sonde_config.redis.client_argv_bytes = OFFSET_IN(client, argument_bytes);
     redis_checks_left = 0; /* as after the first calls */
     descriptors[connection.fd] = (struct descriptor){.key = client.id, .generation = 1, .known_peer = 1};

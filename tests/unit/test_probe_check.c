@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/macro.h"
 #include "probe_in_test.h"
 
 /* Objects like Redis', with the checks' view of them. */
@@ -202,6 +203,87 @@ static void a_bus_links_buffer_is_found_by_its_message(void **state)
     assert_int_equal(shared_page.fields_found, 1u << SONDE_OFFSET_redis_link_rcvbuf);
 }
 
+/* A loop like Redis': what is watched by descriptor, what is ready, timers. */
+static struct {
+    int mask, unused;
+    const void *handlers[3];
+} watched[16];
+static struct redis_fired ready[16];
+static struct {
+    long long id;
+    const void *next;
+} timer;
+static struct {
+    int greatest, size;
+    long long next_timer;
+    const void *watched, *ready, *timers;
+    int stop;
+    const void *rest[8];
+} event_loop;
+
+static void set_up_loop(int timer_id)
+{
+    event_loop =
+        (typeof(event_loop)){.greatest = 9, .size = 16, .watched = watched, .ready = ready, .timers = &timer};
+    event_loop.rest[7] = (const void *)(uintptr_t)0x4141414141414140;
+    timer.id = timer_id;
+    for (int i = 0; i < 16; i++)
+        watched[i].mask = 1;
+    probe_again_redis();
+    shared_page.fields_found = 0;
+}
+
+/* The clients of these descriptors are read, one after the other. */
+static void read_all(const int *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        ready[i] = (struct redis_fired){.fd = fds[i], .mask = 1};
+    for (unsigned i = 0; i < count; i++)
+        redis_find_fired(&event_loop, i, fds[i]);
+}
+
+static void what_is_ready_is_found_in_the_loop_by_many_reads(void **state)
+{
+    static const int FDS[] = {8, 7, 11};
+    set_up_loop(1);
+    for (int i = 0; i < 5; i++)
+        read_all(FDS, ARRAY_SIZE(FDS));
+    assert_int_equal(sonde_config.redis.loop_fired, SONDE_NO_OFFSET);
+    ready[0] = (struct redis_fired){.fd = 5, .mask = 1}; /* not a client, which comes second */
+    ready[1] = (struct redis_fired){.fd = 8, .mask = 1};
+    redis_find_fired(&event_loop, 0, 8);
+    assert_int_equal(sonde_config.redis.loop_fired, SONDE_NO_OFFSET);
+    read_all(FDS, 1);
+    assert_int_equal(sonde_config.redis.loop_fired, offsetof(typeof(event_loop), ready));
+    assert_int_equal(shared_page.fields_found, 1u << SONDE_OFFSET_redis_loop_fired);
+}
+
+/* A timer has the number of the only client's descriptor, and another field looks readable. */
+static void a_field_that_agrees_by_chance_is_told_apart(void **state)
+{
+    static const int ONLY[] = {8}, OTHER[] = {9};
+    set_up_loop(8);
+    timer.next = NULL;
+    timer.id |= 1ll << 32;
+    for (int i = 0; i < 40; i++)
+        read_all(ONLY, 1);
+    assert_int_equal(sonde_config.redis.loop_fired, SONDE_NO_OFFSET);
+    read_all(OTHER, 1);
+    assert_int_equal(sonde_config.redis.loop_fired, offsetof(typeof(event_loop), ready));
+}
+
+/* No loop like that: reads of 100 clients, nothing is believed, nothing crashes. */
+static void a_loop_without_such_a_field_is_left_alone(void **state)
+{
+    set_up_loop(1);
+    event_loop.ready = (const void *)(uintptr_t)0x4141414141414140;
+    for (int i = 0; i < 100; i++)
+        redis_find_fired(&event_loop, (uint32_t)i % 3, 8 + i % 3);
+    redis_find_fired((const void *)(uintptr_t)0x4141414141414140, 0, 8);
+    assert_int_equal(sonde_config.redis.loop_fired, SONDE_NO_OFFSET);
+    assert_int_equal(shared_page.fields_found, 0);
+}
+
 int main(void)
 {
     make_thread(4096);
@@ -213,6 +295,9 @@ int main(void)
         cmocka_unit_test_setup(a_connections_client_is_found_where_both_point_at_each_other, set_up),
         cmocka_unit_test_setup(what_a_copied_function_is_called_with_must_be_a_client, set_up),
         cmocka_unit_test_setup(fields_are_trusted_after_the_checks, set_up),
-        cmocka_unit_test_setup(a_bus_links_buffer_is_found_by_its_message, set_up)};
+        cmocka_unit_test_setup(a_bus_links_buffer_is_found_by_its_message, set_up),
+        cmocka_unit_test_setup(what_is_ready_is_found_in_the_loop_by_many_reads, set_up),
+        cmocka_unit_test_setup(a_field_that_agrees_by_chance_is_told_apart, set_up),
+        cmocka_unit_test_setup(a_loop_without_such_a_field_is_left_alone, set_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,6 +66,31 @@ static void who_waited(void **state)
     redis_feed_done(&feed);
 }
 
+/* A read begins where the one before it ended, and the first where the wait did: whose request is read next
+ * has waited to the end of KEYS, for its client's whole read, and no less. */
+static void a_read_that_follows_at_once_waited(void **state)
+{
+    struct redis_feed feed;
+    redis_feed_init(&feed);
+    redis_feed_name(&feed, GET, "get");
+    redis_feed_name(&feed, KEYS, "keys");
+    known(&feed, 1, MS(1));
+    known(&feed, 2, MS(2));
+    iteration(&feed, MS(3), MS(4), 1); /* which thread the loop's is */
+    command(&feed, 1, KEYS, MS(200), MS(100));
+    REDIS_FEED(&feed, redis_read_query, SERVER, MAIN, MS(200), MS(102), .client_id = 1);
+    command(&feed, 2, GET, MS(200) + US(2), US(1));
+    REDIS_FEED(&feed, redis_read_query, SERVER, MAIN, MS(200) + US(2), US(2), .client_id = 2);
+    iteration(&feed, MS(98), MS(200) + US(2), 2);
+    redis_feed_finish(&feed);
+    const struct redis_server *server = redis_feed_server(&feed);
+    assert_int_equal(server->queue.slow.at[0].waiters, 1);
+    assert_int_equal(server->queue.slow.at[0].waited_ns, MS(100));
+    assert_int_equal(server->turn.waits.count, 2);
+    assert_int_equal(server->turn.waits.time_ns, MS(102));
+    redis_feed_done(&feed);
+}
+
 static void nobody_waited(void **state)
 {
     struct redis_feed feed;
@@ -136,6 +161,7 @@ int main(void)
         cmocka_unit_test(who_waited),
         cmocka_unit_test(whose_reply_waited),
         cmocka_unit_test(a_fork_is_no_slow_command),
+        cmocka_unit_test(a_read_that_follows_at_once_waited),
         cmocka_unit_test(nobody_waited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

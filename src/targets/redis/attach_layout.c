@@ -105,14 +105,15 @@ static int32_t find_query_buffer(struct target *target)
     return offset;
 }
 
-/* client.conn, clusterLink.rcvbuf and, where no function tells it, connection.private_data are found by the
- * probe, on live objects. */
+/* client.conn, clusterLink.rcvbuf, aeEventLoop.fired and, where no function tells it, connection.private_data
+ * are found by the probe, on live objects. */
 static void miss_offsets(struct target *target, const struct sonde_config *config)
 {
 #define O(owner, name, text)                                                                     \
     if (config->redis.name < 0 && SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_client_conn && \
         SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_conn_private &&                          \
-        SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_link_rcvbuf)                             \
+        SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_link_rcvbuf &&                           \
+        SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_loop_fired)                              \
         target_miss(target, text, "this build's code does not show where the field is", NULL);
     SONDE_OFFSETS_redis(O)
 #undef O

@@ -16,7 +16,8 @@
     O(redis, client_querybuf, "client.querybuf")       \
     O(redis, client_argc, "client.argc")               \
     O(redis, client_argv_bytes, "client.argv_len_sum") \
-    O(redis, link_rcvbuf, "clusterLink.rcvbuf")
+    O(redis, link_rcvbuf, "clusterLink.rcvbuf")        \
+    O(redis, loop_fired, "aeEventLoop.fired")
 
 #define SONDE_WORDS_redis(W)
 

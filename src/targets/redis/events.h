@@ -200,7 +200,8 @@
 
 #define SONDE_EVENTS_redis(E)                                                                               \
     E(redis_read_query, "redis:read_query", SPAN, PROBE,                                                    \
-      "a query is read and executed, to its last command")                                                  \
+      "a query is read and executed, from where the loop had finished with the client before it, to its "   \
+      "last command")                                                                                       \
     E(redis_command, "redis:command", SPAN, PROBE, "a command is executed; in a pipeline with its parsing") \
     E(redis_write_reply, "redis:write_reply", SPAN, PROBE, "a reply is written")                            \
     E(redis_free_client, "redis:free_client", INSTANT, PROBE, "a client is freed")                          \

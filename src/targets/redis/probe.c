@@ -112,13 +112,44 @@ static __attribute__((noinline)) void postponed_within(struct probe_thread *self
         RECORD(self, redis_pending_io, 0, now, .client_id = id, .fd = fd, .list = 0, .added = 1);
 }
 
+/* A read that was left to another thread ended when that may have begun. */
+static uint64_t handed_over(struct probe_thread *self, uint64_t start, uint64_t end)
+{
+    uint64_t handed = self->handed_tsc;
+    self->handed_tsc = 0;
+    return handed > start ? handed : end;
+}
+
+/* Nothing was read, so that nothing was done from the time on at which the loop had finished with others:
+ * another thread may have been reading this client. Not where libssl may have had a command already. */
+static uint64_t began_unasked(const struct probe_thread *self, uint64_t start, uint64_t end)
+{
+    return sonde_orig_redis_io_read && !self->command_end_tsc ? end : start;
+}
+
 enum { NO_SEQUENCE = -1 }; /* no command's number */
 
-/* Nothing was recorded since the newest command of the client whose query is read, which was recorded. */
+/* The newest command was executed, and nothing takes time behind it: the read ends where that ended. Others
+ * are rejected, or queued. */
+static inline bool read_ends_with_command(const struct probe_thread *self)
+{
+    return self->command_end_tsc && self->next_sequence == self->command_sequence + 1;
+}
+
+/* The same, and nothing was recorded since that command of the client whose query is read. */
 static inline bool read_continues(const struct probe_thread *self, const void *client)
 {
-    return self->read_client == client && self->next_sequence != (uint64_t)NO_SEQUENCE &&
-           self->next_written == self->shared.written;
+    return self->read_client == client && self->next_written == self->shared.written;
+}
+
+/* When a read begins. Where all descriptors of this iteration were clients that were read, up to this one:
+ * when the one before it ended, or the wait. Nothing but the loop's few lines is in between. */
+static inline uint64_t read_began(const struct probe_thread *self, int fd)
+{
+    const struct redis_fired *fired = LIKELY(self->loop && HAVE(loop_fired))
+                                          ? READ(struct redis_fired *, self->loop, OFFSET(loop_fired))
+                                          : NULL;
+    return LIKELY(fired && fired[self->reads].fd == fd) ? self->handled_tsc : ticks();
 }
 
 EXPORTED extern void (*sonde_orig_redis_read_query)(void *connection);
@@ -140,7 +171,7 @@ static inline __attribute__((always_inline)) void read_query(struct probe_thread
     }
 
     uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_read_query, id, 0);
+    uint64_t start = span_open_at(self, read_began(self, fd), SONDE_EVENT_redis_read_query, id, 0);
     self->in_read = 1;
     self->command_end_tsc = 0;
     self->next_sequence = (uint64_t)NO_SEQUENCE;
@@ -156,10 +187,14 @@ static inline __attribute__((always_inline)) void read_query(struct probe_thread
     if (sonde_config.redis.used_memory)
         memory = ((size_t(*)(void))sonde_config.redis.used_memory)();
     /* It ends with its last command, of which nothing but the tidying up is left. */
-    uint64_t end = self->command_end_tsc ? self->command_end_tsc : ticks();
-    if (UNLIKELY(!asked))
+    bool with_command = LIKELY(read_ends_with_command(self));
+    uint64_t end = with_command ? self->command_end_tsc : ticks();
+    if (UNLIKELY(!asked)) {
+        end = handed_over(self, start, end);
+        start = began_unasked(self, start, end);
         postponed_within(self, id, fd, end);
-    if (LIKELY(read_continues(self, client) && plain == wire) &&
+    }
+    if (LIKELY(with_command && read_continues(self, client) && plain == wire) &&
         LIKELY(short_read_fits(memory, waiting, wire, end - start)) && WANTED(self, redis_read_query))
         record_short(self, end, SONDE_SHORT_redis_read_query, short_read_word(memory, wire), end - start);
     else
@@ -178,6 +213,8 @@ static __attribute__((noinline, cold)) void read_query_checked(void *connection)
         connection && HAVE(conn_private) ? READ(void *, connection, OFFSET(conn_private)) : NULL;
     if (self && redis_checks_left)
         client = redis_check_client(connection, client);
+    if (self && redis_checks_left && client && self->loop)
+        redis_find_fired(self->loop, self->reads, connection_fd(connection));
     if (!self || !client)
         sonde_orig_redis_read_query(connection);
     else
@@ -212,6 +249,7 @@ static __attribute__((noinline)) int process_other(void *client)
         self->command_client = id;
         self->command_fd = fd;
         self->command_sequence = d && !d->unnumbered ? ++d->commands.number : 0;
+        self->next_sequence = (uint64_t)NO_SEQUENCE;
     }
     return sonde_orig_redis_process_command(client);
 }
@@ -236,11 +274,17 @@ static inline void command_learn(struct probe_thread *self, const void *command)
     self->last_kind = command_kind(command);
 }
 
+/* Tidying up after it takes time, too. arguments: -1 unknown. */
+static inline bool command_is_large(int32_t arguments, uint64_t bytes)
+{
+    return (uint32_t)arguments > 64 || bytes > 4096;
+}
+
 /* A command of the outermost level was recorded, if there are more records than before. */
-static inline void command_recorded(struct probe_thread *self, uint64_t written_before)
+static inline void command_recorded(struct probe_thread *self, uint64_t written_before, bool large)
 {
     self->next_written = self->shared.written;
-    if (UNLIKELY(self->next_written == written_before))
+    if (UNLIKELY(self->next_written == written_before || large))
         self->next_sequence = (uint64_t)NO_SEQUENCE;
 }
 
@@ -296,7 +340,7 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
     RECORD_OWN(self, redis_command, start, end, .client_id = id, .sequence = sequence, .bytes = bytes,
                .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
     if (LIKELY(nesting == 0))
-        command_recorded(self, written);
+        command_recorded(self, written, command_is_large(count, bytes));
 }
 
 static HOT __attribute__((noinline)) void command_known(void *client, int flags, struct probe_thread *self)
@@ -322,7 +366,7 @@ static __attribute__((noinline, cold)) void command_whole(struct probe_thread *s
                .fd = command->fd, .argument_count = command->argument_count, .db = self->next_db_number,
                .kind = command->kind);
     self->next_sequence = command->sequence + 1;
-    command_recorded(self, written);
+    command_recorded(self, written, false);
 }
 
 static void command_behind_another(void *client, int flags, struct probe_thread *self);
@@ -337,9 +381,10 @@ static HOT __attribute__((noinline)) void command_behind(void *client, int flags
         return;
     }
     uint64_t bytes = READ(uint64_t, client, OFFSET(client_argv_bytes));
-    uint64_t rest = short_command_rest(self->last_kind, READ(int32_t, client, OFFSET(client_argc)));
+    int32_t count = READ(int32_t, client, OFFSET(client_argc));
+    uint64_t rest = short_command_rest(self->last_kind, count);
     uint32_t depth = t->depth;
-    if (UNLIKELY(depth >= SONDE_OPEN_SPANS || !short_command_fits(rest, bytes, 0))) {
+    if (UNLIKELY(depth >= SONDE_OPEN_SPANS || command_is_large(count, bytes))) {
         command_known(client, flags, self);
         return;
     }
@@ -356,7 +401,7 @@ static HOT __attribute__((noinline)) void command_behind(void *client, int flags
     span_close_own(self, depth);
     self->command_depth = 0;
     self->command_end_tsc = end;
-    if (UNLIKELY(self->next_written != t->written || !short_command_fits(0, 0, took))) {
+    if (UNLIKELY(self->next_written != t->written || !short_command_fits(rest, bytes, took))) {
         command_whole(self, start, end,
                       &(struct record_redis_command){.client_id = open->argument,
                                                      .sequence = sequence,
@@ -482,8 +527,6 @@ HOT_HOOK(int, redis_write_pending, void *client)
     return result;
 }
 
-/* ---- I/O threads that whole clients are given to (probe_work.c has Redis 8's) ---- */
-
 /* The main thread's read ends where an I/O thread may begin. */
 HOOK(int, redis_send_read, void *client)
 {
@@ -491,62 +534,10 @@ HOOK(int, redis_send_read, void *client)
     uint64_t now = self && self->in_read ? ticks() : 0;
     int refused = sonde_orig_redis_send_read(client);
     if (now && !refused) {
-        self->command_end_tsc = now;
+        self->handed_tsc = now;
         self->next_sequence = (uint64_t)NO_SEQUENCE;
     }
     return refused;
-}
-
-/* Once it is given back the client may be used by the main thread, and freed: nothing is read of it after the
- * original has begun, and what was done ends when it was given back; where that is not seen, it lasts no
- * time. */
-static void thread_io(void *client, void (*original)(void *), bool writes)
-{
-    struct probe_thread *self = probe_thread();
-    if (!self || !redis_is_client(client)) {
-        original(client);
-        return;
-    }
-    uint64_t id = client_id(client);
-    int fd = client_fd(client);
-    struct probe_bytes *bytes = writes ? &self->redis_out : &self->redis_in;
-    uint32_t depth = self->shared.depth;
-    uint64_t start =
-        span_open(self, writes ? SONDE_EVENT_redis_write_reply : SONDE_EVENT_redis_read_query, id, 0);
-    struct probe_bytes outer = bytes_begin(bytes, fd);
-    self->thread_client = client;
-    self->thread_done_tsc = 0;
-    original(client);
-    if (!span_close(self, depth))
-        return;
-    self->thread_client = NULL;
-    uint64_t end = self->thread_done_tsc ? self->thread_done_tsc : start;
-    bool seen = writes ? sonde_orig_redis_io_write != NULL : sonde_orig_redis_io_read != NULL;
-    int32_t plain, wire = bytes_end(bytes, outer, seen, &plain);
-    if (writes)
-        RECORD_OWN(self, redis_write_reply, start, end, .client_id = id, .fd = fd, .bytes = plain,
-                   .wire_bytes = wire);
-    else
-        RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .fd = fd, .bytes = plain,
-                   .wire_bytes = wire);
-}
-
-HOOK(void, redis_thread_read, void *client)
-{
-    thread_io(client, sonde_orig_redis_thread_read, false);
-}
-
-HOOK(void, redis_thread_write, void *client)
-{
-    thread_io(client, sonde_orig_redis_thread_write, true);
-}
-
-HOOK(void, redis_thread_done, void *data, int what)
-{
-    struct probe_thread *self = probe_thread_claimed();
-    if (self && self->thread_client == data && data)
-        self->thread_done_tsc = ticks();
-    sonde_orig_redis_thread_done(data, what);
 }
 
 /* Valkey's returns whether it was freed. */
@@ -560,6 +551,7 @@ HOOK(long, redis_free_client, void *client)
         descriptor_close(fd, id);
         if (self->read_client == client)
             self->read_client = NULL;
+        self->next_sequence = (uint64_t)NO_SEQUENCE; /* that took time */
     }
     return sonde_orig_redis_free_client(client);
 }
@@ -609,8 +601,11 @@ HOT_HOOK(void, redis_after_sleep, void *loop, int ready)
 {
     struct probe_thread *self = probe_thread();
     sonde_orig_redis_after_sleep(loop, ready);
-    if (self)
-        self->phase_tsc = ticks();
+    if (!self)
+        return;
+    self->phase_tsc = self->handled_tsc = ticks();
+    self->reads = 0; /* those that came before the wait are none of the descriptors that are ready */
+    self->loop = loop;
 }
 
 /* The span runs from the end of the wait (afterSleep) to the end of the iteration: of its last read, when it
@@ -624,9 +619,12 @@ HOT_HOOK(int, redis_process_events, void *loop, int flags)
     uint32_t outer_reads = self->reads;
     self->phase_tsc = 0;
     self->reads = 0;
+    self->loop = NULL;
     int ready = sonde_orig_redis_process_events(loop, flags);
     if (probe_stale(self))
         return ready;
+    /* Of an iteration around this one, too: what is ready was overwritten. */
+    self->loop = NULL;
     if (ready > 0 && self->phase_tsc) {
         uint64_t end = (uint32_t)ready == self->reads ? self->handled_tsc : ticks();
         RECORD_OWN(self, redis_loop_phase, self->phase_tsc, end, .ready = ready,

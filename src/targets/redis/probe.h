@@ -83,6 +83,15 @@ bool redis_is_client(const void *client);
 /* Checks the fields that a command's record is made of. */
 void redis_check_command(const void *client);
 
+/* aeFiredEvent */
+struct redis_fired {
+    int32_t fd, mask;
+};
+
+/* A client is read whose descriptor is fd, after that many others of the same iteration: looks for the field
+ * of the loop that points at what is ready. */
+void redis_find_fired(const void *loop, uint32_t reads, int fd);
+
 /* Looks for the field of a bus link that points at a bus message. */
 void redis_find_receive_buffer(const void *link);
 

@@ -1,6 +1,6 @@
 /* The check of Redis' offsets on live objects: during the first calls every pointer is followed through the
  * kernel, which answers EFAULT instead of crashing, and every value must be what its field can hold. A field
- * that fails is dropped (the hooks stay) and sonde says so. Two fields that no function gives away are found
+ * that fails is dropped (the hooks stay) and sonde says so. Fields that no function gives away are found
  * here. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets/redis/probe.h"
@@ -9,7 +9,15 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-enum { CHECKS = 256, CLIENT_SEARCHED = 128, CONNECTION_SEARCHED = 64, LINK_SEARCHED = 64, COPY_CHECKS = 64 };
+enum {
+    CHECKS = 256,
+    CLIENT_SEARCHED = 128,
+    CONNECTION_SEARCHED = 64,
+    LINK_SEARCHED = 64,
+    LOOP_SEARCHED = 64,
+    LOOP_CHECKS = 16,
+    COPY_CHECKS = 64
+};
 
 uint32_t redis_checks_left = CHECKS;
 bool redis_fields_known, redis_plain_names;
@@ -26,10 +34,15 @@ bool redis_fields_known, redis_plain_names;
         probe_shared->fields_found |= 1u << SONDE_OFFSET_redis_##name; \
     } while (0)
 
+/* The words of a loop that may be its field fired, and how many more reads are to agree. */
+static uint32_t may_be_fired = UINT32_MAX, fired_checks = LOOP_CHECKS;
+
 void probe_again_redis(void)
 {
     redis_checks_left = CHECKS;
     redis_fields_known = false;
+    may_be_fired = UINT32_MAX;
+    fired_checks = LOOP_CHECKS;
 }
 
 /* One call less to check: threads that read for the main one may do so at the same time. */
@@ -233,6 +246,30 @@ void redis_know_fields(void)
     redis_fields_known = !redis_checks_left && HAVE(client_id) && HAVE(client_conn) && HAVE(conn_fd) &&
                          HAVE(client_cmd) && HAVE(client_db) && HAVE(db_id) && HAVE(client_argc) &&
                          HAVE(client_argv_bytes);
+}
+
+/* Where it is not only clients that are ready no field agrees, which says nothing. */
+void redis_find_fired(const void *loop, uint32_t reads, int fd)
+{
+    enum { AE_READABLE = 1, AE_MASKS = 8 };
+    uint64_t words[LOOP_SEARCHED / 8];
+    uint32_t agree = 0;
+    if (HAVE(loop_fired) || fd < 0 || !safe_read(loop, words, sizeof(words)))
+        return;
+    for (uint32_t i = 0; i < LOOP_SEARCHED / 8; i++) {
+        struct redis_fired fired;
+        if (may_be_fired >> i & 1 && words[i] > 0x10000 && words[i] % 8 == 0 &&
+            safe_read((const struct redis_fired *)(uintptr_t)words[i] + reads, &fired, sizeof(fired)) &&
+            fired.fd == fd && fired.mask & AE_READABLE && fired.mask < AE_MASKS)
+            agree |= 1u << i;
+    }
+    if (!agree)
+        return;
+    may_be_fired = agree;
+    if (fired_checks)
+        fired_checks--;
+    if (!fired_checks && !(agree & (agree - 1)))
+        FOUND(loop_fired, __builtin_ctz(agree) * 8);
 }
 
 void redis_find_receive_buffer(const void *link)

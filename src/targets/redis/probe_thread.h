@@ -22,6 +22,8 @@
     uint64_t handled_tsc;       /* when the newest read or write of a client ended */                        \
     uint64_t iteration_end_tsc; /* of the iteration before; 0: something may have come between */            \
     uint32_t reads;             /* in this iteration */                                                      \
+    uint64_t handed_tsc;        /* when the read that goes on was left to another thread; 0: it was not */   \
+    const void *loop;           /* in an iteration of it, once that has waited; else NULL */                 \
     uint32_t in_before_sleep;   /* where replies are written one after the other */                          \
     /* Of the newest command in the read that goes on: the number of the next one (-1: it was not recorded), \
      * how many records there were behind it, and its database. */                                           \

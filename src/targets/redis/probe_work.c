@@ -1,5 +1,5 @@
 /* The hooks in redis-server beside the way of a command: clients that are blocked, commands that are not
- * executed, subscribers, children, the append-only file, keys that expire or are evicted. */
+ * executed, subscribers, children, the append-only file, keys that expire or are evicted; I/O threads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets/redis/probe.h"
 
@@ -61,6 +61,65 @@ HOOK(void, redis_keep_client, void *client)
     sonde_orig_redis_keep_client(client);
     handed_over(client, 0);
 }
+
+/* ---- Valkey's I/O threads, which whole clients are given to ---- */
+
+EXPORTED extern long (*sonde_orig_redis_io_read)(int fd, void *buffer, size_t size);
+EXPORTED extern long (*sonde_orig_redis_io_write)(int fd, const void *buffer, size_t size);
+
+/* Once it is given back the client may be used by the main thread, and freed: nothing is read of it after the
+ * original has begun, and what was done ends when it was given back; where that is not seen, it lasts no
+ * time. */
+static void thread_io(void *client, void (*original)(void *), bool writes)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self || !redis_is_client(client)) {
+        original(client);
+        return;
+    }
+    uint64_t id = client_id(client);
+    int fd = client_fd(client);
+    struct probe_bytes *bytes = writes ? &self->redis_out : &self->redis_in;
+    uint32_t depth = self->shared.depth;
+    uint64_t start =
+        span_open(self, writes ? SONDE_EVENT_redis_write_reply : SONDE_EVENT_redis_read_query, id, 0);
+    struct probe_bytes outer = bytes_begin(bytes, fd);
+    self->thread_client = client;
+    self->thread_done_tsc = 0;
+    original(client);
+    if (!span_close(self, depth))
+        return;
+    self->thread_client = NULL;
+    uint64_t end = self->thread_done_tsc ? self->thread_done_tsc : start;
+    bool seen = writes ? sonde_orig_redis_io_write != NULL : sonde_orig_redis_io_read != NULL;
+    int32_t plain, wire = bytes_end(bytes, outer, seen, &plain);
+    if (writes)
+        RECORD_OWN(self, redis_write_reply, start, end, .client_id = id, .fd = fd, .bytes = plain,
+                   .wire_bytes = wire);
+    else
+        RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .fd = fd, .bytes = plain,
+                   .wire_bytes = wire);
+}
+
+HOOK(void, redis_thread_read, void *client)
+{
+    thread_io(client, sonde_orig_redis_thread_read, false);
+}
+
+HOOK(void, redis_thread_write, void *client)
+{
+    thread_io(client, sonde_orig_redis_thread_write, true);
+}
+
+HOOK(void, redis_thread_done, void *data, int what)
+{
+    struct probe_thread *self = probe_thread_claimed();
+    if (self && self->thread_client == data && data)
+        self->thread_done_tsc = ticks();
+    sonde_orig_redis_thread_done(data, what);
+}
+
+/* ---- commands and messages ---- */
 
 static void answered(const void *client, enum sonde_redis_answer answer, int32_t slot)
 {
@@ -213,8 +272,6 @@ HOOK(int, redis_fsync, int fd)
         RECORD_OWN(self, redis_fsync, start, ticks(), .fd = fd, .result = result);
     return result;
 }
-
-EXPORTED extern long (*sonde_orig_redis_io_write)(int fd, const void *buffer, size_t size);
 
 /* Called before each wait, and does nothing as a rule. */
 HOOK(void, redis_aof_flush, int force)
