@@ -248,6 +248,12 @@ static void print_folded(const struct sampler_counts *c, const struct profile *p
                 "sonde: of %.2f %% the callers are left out, as \"" PROFILE_RARE
                 "\": more stacks than are kept\n",
                 100.0 * (double)rare / (double)totals[0]);
+    if (c->lacked_rows)
+        cli_printf(
+            stderr,
+            "sonde: there was no room for the rules by which stacks are walked in %zu process%s, so that "
+            "stacks there may end early; a larger --unwind-mb than %zu makes room\n",
+            c->lacked_rows, c->lacked_rows == 1 ? "" : "es", c->unwind_bytes >> 20);
     if (c->too_large)
         fprintf(stderr,
                 "sonde: %zu times the source lines of a file were left out: they take too much memory\n",

@@ -176,6 +176,10 @@ static const struct option_row ROWS[] = {
     {"alloc-interval", .value = "BYTES",
      .text = "with --event alloc: how many bytes one sample stands for (524288); 1: every allocation",
      .type = OPTION_NUMBER, .least = 1, .most = 1e12, .at = AT(alloc_interval)},
+    {"unwind-mb", .value = "MB",
+     .text = "room for the rules by which stacks of programs are walked (32): for large ones, such as "
+             "compilers",
+     .type = OPTION_NUMBER, .least = 1, .most = 1024, .at = AT(unwind_mb)},
     {"every", .value = "N",
      .text = "with block, connect or an event that is a place: take a stack at each N-th (1)",
      .type = OPTION_NUMBER, .least = 1, .most = 1e12, .at = AT(every)},
@@ -330,6 +334,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         return cli_usage(
             self, "--event lock counts every wait, in one go: not with --store, --tune, --prune, --error "
                   "or --merge");
+    o->sampler.map_bytes = (size_t)(o->unwind_mb * (1 << 20)); /* 0: as usual */
     o->sampler.alloc_interval = o->alloc_interval > 0 ? (uint64_t)o->alloc_interval : ALLOC_INTERVAL;
     if (o->alloc_interval > 0 && !o->sampler.allocs)
         return cli_usage(self, "--alloc-interval is about allocations: with --event alloc or alloc-live");

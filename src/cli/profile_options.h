@@ -24,6 +24,7 @@ struct profile_options {
     double prune;             /* threads are kept that have this many per cent of their process; 0: all are */
     struct rate_options rate; /* when the rate follows the load */
     double every, hit_limit;
+    double unwind_mb;      /* of --unwind-mb; 0: not said */
     double alloc_interval; /* of --alloc-interval; 0: not said */
     double window_s;       /* 0: the usual one */
     bool adaptive;

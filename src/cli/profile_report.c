@@ -259,13 +259,13 @@ static json_t *quality_json(const struct sampler_counts *c)
         if (c->ends[i] && *sampler_end_text((enum sampler_end)i))
             json_object_set_new(truncated, sampler_end_text((enum sampler_end)i),
                                 json_integer((json_int_t)c->ends[i]));
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "stacks_count",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "stacks_count",
                      (json_int_t)c->stacks, "idle_waits_count", (json_int_t)c->idle_waits, "idle_ns",
                      (json_int_t)c->idle_ns, "complete_count", (json_int_t)c->complete, "lost_count",
                      (json_int_t)c->lost, "not_kept_count", (json_int_t)c->not_kept, "programs_missed_count",
                      (json_int_t)c->missed, "folded_processes_count", (json_int_t)c->folded,
-                     "files_too_large_count", (json_int_t)c->too_large, "runtimes", runtimes,
-                     "truncated_count", truncated);
+                     "files_too_large_count", (json_int_t)c->too_large, "processes_without_room_count",
+                     (json_int_t)c->lacked_rows, "runtimes", runtimes, "truncated_count", truncated);
 }
 
 /* Why there is no finding. */

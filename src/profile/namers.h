@@ -29,11 +29,12 @@ struct subject {
     uid_t owner; /* of /proc/PID, when it was read */
     struct namer *namer;
     uint32_t namer_number;
-    char called[64]; /* what runs there: "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
-    bool compiles;   /* a runtime in it compiles code all the time: what is known of it is soon old */
-    uint8_t unread;  /* languages in it that are not read: bits */
-    uint8_t noted;   /* the same, as it was when the user looked last */
-    bool lacks_rows; /* some found no room when it was described last */
+    char called[64];  /* what runs there: "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
+    bool compiles;    /* a runtime in it compiles code all the time: what is known of it is soon old */
+    uint8_t unread;   /* languages in it that are not read: bits */
+    uint8_t noted;    /* the same, as it was when the user looked last */
+    bool lacks_rows;  /* some found no room when it was described last */
+    bool lacked_rows; /* and that was counted */
     bool refresh_wanted;
     bool mapped; /* code was mapped since it was read */
     bool walked; /* a copy was walked since it was described: rows that its namer had not met may be read */

@@ -627,6 +627,7 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     memcpy(c.runtime_stacks, s->runtime_named, sizeof(c.runtime_stacks));
     memcpy(c.runtime_complete, s->runtime_complete, sizeof(c.runtime_complete));
     c.rows = s->tables.rows_used;
+    c.unwind_bytes = (size_t)s->tables.row_limit * sizeof(struct unwind_row);
     c.map_bytes = (size_t)s->tables.row_limit * sizeof(struct unwind_row) +
                   (size_t)s->tables.page_limit * sizeof(uint64_t) + SAMPLER_RING_BYTES +
                   s->processes.count * sizeof(struct sampler_process);
@@ -634,6 +635,7 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     map_foreach (&s->processes, slot)
         c.processes += slot->value != 0;
     c.folded = s->folded;
+    c.lacked_rows = s->lacked_rows;
     const struct namers_counts namers = namers_counts(s->namers);
     c.too_large = namers.too_large;
     c.namer_ns = namers.cpu_ns;

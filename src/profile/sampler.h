@@ -106,10 +106,12 @@ struct sampler_counts {
     uint64_t missed;                   /* runs of the BPF programs that the kernel left out (bpf/missed.h) */
     uint64_t announcements_lost;       /* of the kernel, about processes and their mappings */
     size_t rows;                       /* unwind rows in the kernel */
+    size_t unwind_bytes;               /* and the room for them */
     size_t map_bytes;                  /* what is shared with the kernel */
     size_t processes;
-    size_t folded;    /* that ended and share a place in the profile with others of their name */
-    size_t too_large; /* files whose source lines would have taken too much memory */
+    size_t lacked_rows; /* whose files did not all find room for their unwind rows, for a time at least */
+    size_t folded;      /* that ended and share a place in the profile with others of their name */
+    size_t too_large;   /* files whose source lines would have taken too much memory */
     size_t namers_short, namers_failed; /* that ran out of memory; that died or broke the rules (namer.h) */
     uint64_t namer_ns, namer_bytes;     /* CPU time and memory of who reads the processes (namer.h) */
 };

@@ -38,6 +38,7 @@ struct sampler {
     struct kernel_names *kernel;
     struct sideband *sideband; /* NULL: not to be had */
     uint64_t tidied_ns, made_room_ns;
+    size_t lacked_rows;    /* processes whose files did not all find room */
     size_t folded;         /* processes that share a place in the profile with others of their name */
     uint64_t announced_ns; /* its news are known until then */
     uint64_t applied_ns;   /* and what happened until then is being applied */

@@ -52,6 +52,8 @@ pid_t sampler_unread(const struct sampler *s, unsigned language)
 static void publish_description(struct sampler *s, struct subject *process)
 {
     note_unread(s, process);
+    s->lacked_rows += process->lacks_rows && !process->lacked_rows;
+    process->lacked_rows |= process->lacks_rows;
     s->description->serial = ++s->serial;
     uint32_t key = (uint32_t)process->pid;
     int map = bpf_map__fd(s->bpf->maps.processes);
