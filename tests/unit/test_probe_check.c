@@ -70,6 +70,7 @@ static int set_up(void **state)
     sonde_config.redis.client_argc = offsetof(struct client, count);
     sonde_config.redis.client_argv_bytes = offsetof(struct client, bytes);
     shared_page.fields_dropped = shared_page.fields_found = 0;
+    probe_again_redis();
     redis_checks_left = 100;
     return fd < 0;
 }
@@ -110,6 +111,50 @@ static void wrong_offsets_are_dropped(void **state)
     get.flags = 1; /* "get" that writes: the flags are something else */
     WRONG(command_flags, offsetof(struct command, flags));
     get.flags = 2;
+}
+
+/* What is zero in all clients of the first calls may be anything: its flags, which are a pointer to nowhere
+ * as soon as one of them subscribes. */
+static void a_query_buffer_is_believed_once_it_was_seen(void **state)
+{
+    client.garbage = 0;
+    sonde_config.redis.client_querybuf = offsetof(struct client, garbage);
+    for (int i = 0; i < 50; i++) {
+        redis_check_client(&connection, &client);
+        redis_check_command(&client);
+        assert_int_equal(redis_query_buffer, SONDE_NO_OFFSET);
+    }
+    assert_int_equal(shared_page.fields_dropped, 0);
+    redis_know_fields();
+    assert_int_equal(shared_page.fields_dropped, 1u << SONDE_OFFSET_redis_client_querybuf);
+    set_up(state);
+    for (int i = 0; i < 10; i++)
+        redis_check_command(&client);
+    assert_int_equal(redis_query_buffer, offsetof(struct client, query_buffer));
+    static const char unended[] = "\x10get"; /* of length 2 */
+    client.query_buffer = unended + 1;
+    redis_check_command(&client);
+    assert_int_equal(redis_query_buffer, SONDE_NO_OFFSET);
+    assert_int_equal(shared_page.fields_dropped, 1u << SONDE_OFFSET_redis_client_querybuf);
+}
+
+/* Of each kind: its length, its room, its type, and itself. */
+static void a_query_buffer_may_be_long(void **state)
+{
+    static char small[] = "\x03\x08\x01get", middle[] = "\x03\x00\x08\x00\x02get",
+                large[] = "\x03\x00\x00\x00\x08\x00\x00\x00\x03get",
+                fuller[] = "\x09\x08\x01get\0\0\0\0\0\0\0";
+    const char *const good[] = {small + 3, middle + 5, large + 9};
+    for (size_t i = 0; i < 3; i++) {
+        set_up(state);
+        client.query_buffer = good[i];
+        for (int n = 0; n < 10; n++)
+            redis_check_command(&client);
+        assert_int_equal(redis_query_buffer, offsetof(struct client, query_buffer));
+    }
+    client.query_buffer = fuller + 3; /* longer than its room */
+    redis_check_command(&client);
+    assert_int_equal(redis_query_buffer, SONDE_NO_OFFSET);
 }
 
 static void a_client_that_does_not_point_back_is_not_believed(void **state)
@@ -290,6 +335,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(right_offsets_pass, set_up),
         cmocka_unit_test_setup(wrong_offsets_are_dropped, set_up),
+        cmocka_unit_test_setup(a_query_buffer_is_believed_once_it_was_seen, set_up),
+        cmocka_unit_test_setup(a_query_buffer_may_be_long, set_up),
         cmocka_unit_test_setup(a_client_that_does_not_point_back_is_not_believed, set_up),
         cmocka_unit_test_setup(names_of_commands_are_c_strings_before_7, set_up),
         cmocka_unit_test_setup(a_connections_client_is_found_where_both_point_at_each_other, set_up),

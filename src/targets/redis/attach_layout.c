@@ -94,13 +94,19 @@ static void find_arguments(struct target *target, int32_t client_cmd, struct son
     array_done(&walk.accesses);
 }
 
-/* getClientMemoryUsage(c, ...): the first 8-byte load from c is c->querybuf, whose allocation is measured. */
+/* getClientMemoryUsage(c, ...): c->querybuf is the string whose allocation is measured, by the byte before it
+ * where that is compiled into it; else the first 8-byte load from c. */
 static int32_t find_query_buffer(struct target *target)
 {
     struct walk walk;
     if (walk_function(target, "getClientMemoryUsage", true, &walk) < 0)
         return SONDE_NO_OFFSET;
     int32_t offset = walk_access(&walk, ACCESS_LOAD, 8, 1, NULL, 0);
+    array_foreach (&walk.accesses, a)
+        if (a->kind == ACCESS_LOAD && a->bytes == 1 && a->chain.count == 2 && a->chain.offsets[1] == -1) {
+            offset = a->chain.offsets[0];
+            break;
+        }
     array_done(&walk.accesses);
     return offset;
 }

@@ -160,7 +160,7 @@ static inline __attribute__((always_inline)) void read_query(struct probe_thread
 {
     uint64_t id = known ? READ(uint64_t, client, OFFSET(client_id)) : client_id(client);
     int fd = known ? READ(int, connection, OFFSET(conn_fd)) : connection_fd(connection);
-    const char *buffer = HAVE(client_querybuf) ? READ(char *, client, OFFSET(client_querybuf)) : NULL;
+    const char *buffer = redis_query_buffer >= 0 ? READ(char *, client, redis_query_buffer) : NULL;
     uint32_t waiting = buffer ? (uint32_t)sds_length(buffer) : 0;
     struct descriptor *d = fd >= 0 ? descriptor_use(self, fd, id) : NULL;
     if (LIKELY(known && d && id && !d->unnumbered)) {

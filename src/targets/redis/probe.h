@@ -71,6 +71,10 @@ extern uint32_t redis_checks_left;
 extern bool redis_fields_known;
 void redis_know_fields(void);
 
+/* The offset of client.querybuf once it was seen to be one, else SONDE_NO_OFFSET: nothing is read through the
+ * other one, which is what the code seems to say. */
+extern int32_t redis_query_buffer;
+
 /* Commands' names are C strings, no sds strings. */
 extern bool redis_plain_names;
 

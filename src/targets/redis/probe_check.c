@@ -16,10 +16,13 @@ enum {
     LINK_SEARCHED = 64,
     LOOP_SEARCHED = 64,
     LOOP_CHECKS = 16,
-    COPY_CHECKS = 64
+    COPY_CHECKS = 64,
+    BUFFER_CHECKS = 4, /* so many sds strings, and nothing else, are query buffers */
 };
 
 uint32_t redis_checks_left = CHECKS;
+int32_t redis_query_buffer = SONDE_NO_OFFSET;
+static unsigned buffers_seen;
 bool redis_fields_known, redis_plain_names;
 
 #define DROP(name)                                                       \
@@ -43,6 +46,8 @@ void probe_again_redis(void)
     redis_fields_known = false;
     may_be_fired = UINT32_MAX;
     fired_checks = LOOP_CHECKS;
+    redis_query_buffer = SONDE_NO_OFFSET;
+    buffers_seen = 0;
 }
 
 /* One call less to check: threads that read for the main one may do so at the same time. */
@@ -164,6 +169,41 @@ static bool is_sds(const char *text, char type, uint64_t length)
     return (type & 7) <= 1 && said == length;
 }
 
+/* Is the text an sds string of any length? Its room and its length are before it, and a zero byte is behind
+ * it. */
+static bool is_buffer(const char *text)
+{
+    uint64_t words[2] = {0}; /* length, room */
+    uint8_t type;
+    char end;
+    if (!safe_read(text - 1, &type, sizeof(type)) || (type & 7) > 4)
+        return false;
+    if (!(type & 7)) {
+        words[0] = words[1] = type >> 3;
+    } else {
+        const size_t size = (size_t)1 << ((type & 7) - 1);
+        for (int i = 0; i < 2; i++)
+            if (!safe_read(text - 1 - (size_t)(2 - i) * size, &words[i], size))
+                return false;
+    }
+    return words[0] <= words[1] && safe_read(text + words[0], &end, sizeof(end)) && !end;
+}
+
+/* What no client of the first ones had says nothing: a field of another kind may well be zero for all of
+ * them. */
+static void check_query_buffer(const void *client)
+{
+    const char *buffer = pointer_at(client, OFFSET(client_querybuf));
+    if (!buffer)
+        return;
+    if (!is_buffer(buffer)) {
+        DROP(client_querybuf);
+        redis_query_buffer = SONDE_NO_OFFSET;
+    } else if (++buffers_seen >= BUFFER_CHECKS) {
+        redis_query_buffer = OFFSET(client_querybuf);
+    }
+}
+
 /* A command's name: printable, and as long as it says when it is an sds string, which it is since Redis 7.0.
  */
 static bool is_name(const char *text)
@@ -233,16 +273,14 @@ void redis_check_command(const void *client)
     }
     if (HAVE(client_argv_bytes) && READ(uint64_t, client, OFFSET(client_argv_bytes)) >> 40)
         DROP(client_argv_bytes);
-    if (HAVE(client_querybuf)) {
-        const char *buffer = pointer_at(client, OFFSET(client_querybuf));
-        char type;
-        if (buffer && (!safe_read(buffer - 1, &type, 1) || (type & 7) > 4))
-            DROP(client_querybuf);
-    }
+    if (HAVE(client_querybuf))
+        check_query_buffer(client);
 }
 
 void redis_know_fields(void)
 {
+    if (!redis_checks_left && HAVE(client_querybuf) && redis_query_buffer < 0)
+        DROP(client_querybuf);
     redis_fields_known = !redis_checks_left && HAVE(client_id) && HAVE(client_conn) && HAVE(conn_fd) &&
                          HAVE(client_cmd) && HAVE(client_db) && HAVE(db_id) && HAVE(client_argc) &&
                          HAVE(client_argv_bytes);
