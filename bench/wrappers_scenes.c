@@ -187,6 +187,7 @@ static void prepare_redis(void)
     sonde_config.redis.client_argc = OFFSET_IN(client, argc);
     sonde_config.redis.loop_fired = OFFSET_IN(redis_loop, ready);
     sonde_config.redis.client_argv_bytes = OFFSET_IN(client, argument_bytes);
+    redis_query_buffer = sonde_config.redis.client_querybuf;
     redis_checks_left = 0; /* as after the first calls */
     descriptors[connection.fd] = (struct descriptor){.key = client.id, .generation = 1, .known_peer = 1};
     sonde_orig_redis_command = redis_command;

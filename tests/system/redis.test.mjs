@@ -3,10 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import net from 'node:net';
 import path from 'node:path';
-import { eventually, finish, freePort, kill, outline, reportOf, sonde, SONDE, start, temporary } from './helper.mjs';
-import { AFFECTED, VERSION, command, halfClose, tlsOptions } from './redis.mjs';
+import { eventually, finish, freePort, kill, outline, reportOf, root, sonde, SONDE, start, temporary } from './helper.mjs';
+import { AFFECTED, VERSION, cli, command, halfClose, tlsOptions } from './redis.mjs';
 
 // A connection on which one call waits for its reply (the whole reply in one piece of text that ends).
 async function connect(t, port) {
@@ -65,6 +66,34 @@ test('a connection that two threads come to own is found before the server crash
     const { servers, findings } = await redisOf(server.trace);
     assert.deepEqual(findings.map((f) => f.kind).sort(), report.findings.map((f) => f.kind).sort());
     assert.ok(servers[0].threads.length > 1, 'the I/O threads are seen');
+});
+
+// The race of the Redis microservices paper: while one thread is stopped within its read of a connection, another one reads it, too.
+// The server dies of the first conflict, whose two entries may as well be one thread's: another server has its turn then.
+test('reads of I/O threads that a debugger delays bring two threads into one connection', { skip: !AFFECTED && `redis-server ${VERSION} does not have the fault` }, async (t) => {
+    const delays = path.join(temporary(t), 'delays');
+    execFileSync('cc', ['-O1', '-D_GNU_SOURCE', '-o', delays, path.join(root, 'tests/system/programs/delays.c')]);
+    for (let servers = 1, atOnce = false; !atOnce; servers++) {
+        const server = await tlsServer(t, temporary(t), '--io-threads-do-reads', 'yes');
+        const pid = Number(/process_id:(\d+)/.exec(cli(server.plain, ['info', 'server']))[1]);
+        const load = start(t, 'redis-benchmark', ['-p', server.plain, '-c', '64', '-n', '100000000', '-t', 'set', '-d', '100', '-q']);
+        const debug = start(t, delays, [pid, 300]);
+        await debug.until(/delaying 3 threads/, { stream: 'stdout' });
+        await eventually('the server is gone', async () => {
+            await halfClose(t, server.port).catch(() => {});
+            return server.run.over;
+        }, 300_000);
+        kill(load.pid, 'SIGTERM');
+        const report = await reportOf(t, server.trace, [0, 4]), conflict = report.findings.find((f) => f.kind === 'redis-connection-conflict');
+        assert.ok(conflict, outline(report));
+        const { first_thread: first, second_thread: second } = conflict.evidence, said = JSON.stringify(conflict.evidence);
+        t.diagnostic(said);
+        assert.ok(first && conflict.evidence.second_added_ns > conflict.evidence.first_added_ns, said);
+        atOnce = conflict.evidence.used_at_once_count > 0;
+        if (atOnce) assert.ok(second && first !== second, said);
+        if (atOnce) assert.match(conflict.detail, new RegExp(`Threads (${first} and ${second}|${second} and ${first}) were inside the same connection for`));
+        assert.ok(atOnce || servers < 12, 'never two at once');
+    }
 });
 
 test('the same server without the option has no conflict', async (t) => {
