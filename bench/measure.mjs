@@ -24,6 +24,9 @@ export function freePort() {
     });
 }
 
+// The server that is started: that of this system, or the one that REDIS_SERVER names (a Redis or Valkey of one's own).
+export const REDIS_SERVER = process.env.REDIS_SERVER || 'redis-server';
+
 // Starts a Redis that keeps nothing, by launch(command), and waits until it answers: { pid, port, load, ...what launch answers }.
 // load(n, ...options) sends n SETs and n GETs over 50 connections from CPU 1 and answers what redis-benchmark says.
 // secure: by TLS. load(n, ...options): GET and SET unless the options have a command or -t.
@@ -32,7 +35,7 @@ export async function startRedis(launch, folder, secure = false) {
     if (secure) execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=localhost', '-days', '2', '-keyout', key, '-out', cert], { stdio: 'ignore' });
     const own = secure ? ['--port', 0, '--tls-port', port, '--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', cert, '--tls-auth-clients', 'no'] : ['--port', port];
     const tls = secure ? ['--tls', '--cacert', cert] : [];
-    const launched = launch(['redis-server', ...own, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]);
+    const launched = launch([REDIS_SERVER, ...own, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]);
     const ask = (command, ...args) => execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
     const cli = (...args) => ask('redis-cli', '-p', String(port), ...tls, ...args);
     for (let i = 0; ; i++) {

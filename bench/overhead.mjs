@@ -10,7 +10,9 @@
 //       of kernel event, and what of the difference these do not explain
 // Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. The mode `twin` attaches
 // nothing and shows how far medians can be trusted; `async-hooks` and `opentelemetry` are peers (bench/peers.js), and so is `uprobes`: bpftrace counts
-// the calls of the same functions that sonde hooks. What a change of a hook costs is seen better in bench/wrappers.txt.
+// the calls of the same functions that sonde hooks (every process that runs the same file has them meanwhile, and sonde hooks none of those
+// functions there: nothing else that concerns Redis may run). `lttng` records a server's own LTTng points. REDIS_SERVER=FILE measures another server,
+// such as a Valkey that was built with USE_LTTNG=yes, the only one that has such points. What a change of a hook costs is seen better in bench/wrappers.txt.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -18,7 +20,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { cpuTime, freePort, has, medianInterval, pause, pinned, startRedis, table } from './measure.mjs';
+import { cpuTime, freePort, has, medianInterval, pause, pinned, REDIS_SERVER, startRedis, table } from './measure.mjs';
 
 const here = path.dirname(new URL(import.meta.url).pathname);
 const { values: options, positionals: [sonde] } = parseArgs({
@@ -48,6 +50,8 @@ const MODES = {
 const PEERS = ['async-hooks', 'opentelemetry'];
 // The kernel's way, for all cells: a trap at the entry of each function that sonde hooks.
 const UPROBES = 'uprobes';
+// The server's own points, where it was built with them.
+const LTTNG = 'lttng', LTTNG_POINTS = 'valkey_*';
 // The ratios of CPU time that are to be reached.
 const GOALS = { requests: 1.015, 'no-kernel': 1.03, usual: 1.05 };
 
@@ -131,6 +135,38 @@ async function probeEntries(pid) {
     };
 }
 
+// LTTng's daemon, which the servers that are measured find when they start; null: none is needed.
+let lttng = null;
+function startLttng() {
+    const home = path.join(work, 'lttng'), env = { ...process.env, LTTNG_HOME: home, LTTNG_RUNDIR: path.join(home, 'run') };
+    fs.mkdirSync(env.LTTNG_RUNDIR, { recursive: true });
+    const [program, ...args] = pinned(1, 'lttng-sessiond', '--no-kernel', '-b', '--pidfile', path.join(home, 'pid'));
+    execFileSync(program, args, { env, stdio: 'ignore' }); // it keeps what it was started with open: no pipes
+    lttng = { env, home, stop: () => process.kill(Number(fs.readFileSync(path.join(home, 'pid'), 'utf8'))) };
+}
+
+// All of the server's points, recorded in buffers as large as sonde's; what is answered stops that and says how many events there are.
+async function recordPoints(pid) {
+    const session = `bench-${Date.now()}`, folder = path.join(work, session), run = (...args) => execFileSync('lttng', args.map(String), { env: lttng.env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+    const registered = () => new RegExp(`^PID: ${pid} `, 'm').test(run('list', '-u'));
+    for (let i = 0; !registered(); i++) if (i > 100) throw new Error(`${REDIS_SERVER} has no LTTng points (a Valkey has them that was built with USE_LTTNG=yes)`); else await pause(50);
+    run('create', session, '-o', folder);
+    run('enable-channel', '-s', session, '-u', '--subbuf-size', '1M', '--num-subbuf', '8', 'points');
+    run('enable-event', '-s', session, '-u', LTTNG_POINTS, '-c', 'points');
+    run('track', '-s', session, '-u', '-p', pid);
+    run('start', session);
+    return async () => {
+        run('stop', session);
+        run('destroy', session);
+        const counted = execFileSync('babeltrace2', [folder, '-c', 'sink.utils.counter'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+        const events = Number((/([\d,]+) Event messages/.exec(counted)?.[1] ?? '0').replaceAll(',', '')), lost = Number((/([\d,]+) Discarded event messages/.exec(counted)?.[1] ?? '0').replaceAll(',', ''));
+        const bytes = Number(execFileSync('du', ['-sb', folder], { encoding: 'utf8' }).split('\t')[0]);
+        fs.rmSync(folder, { recursive: true, force: true });
+        if (!events) throw new Error('LTTng recorded nothing');
+        return { events, bytes, lost };
+    };
+}
+
 // The peer of a service is switched on; what is answered switches it off.
 async function switchOn(pid, state) {
     const until = async (word) => {
@@ -152,7 +188,7 @@ const openLoop = (port, rate, ...more) => {
 
 // A Redis: load(n) sends n of each command (GET and SET, or those of the words for redis-benchmark) and answers { requests, perSecond }.
 async function redis(pipeline, words = [], { secure = false, subscribers = 0 } = {}) {
-    const { pid, port, load, stop } = await startRedis((command) => launch(command, 'ignore'), work, secure);
+    const { pid, port, load, stop } = await startRedis((command) => launch(command, 'ignore', lttng?.env), work, secure);
     const listeners = Array.from({ length: subscribers }, () => {
         const [program, ...args] = pinned(1, 'redis-cli', '-p', port, 'subscribe', 'channel'), child = spawn(program, args, { stdio: 'ignore' });
         return { child, ended: untilEnded(child) };
@@ -229,7 +265,7 @@ async function* pairs(cell, mode, node) {
     const rate = LOAD * saturated().perSecond, measured = options.latency ? () => service.open(rate) : saturated;
     let before = measured();
     for (let i = 0; i < TIMES; i++) {
-        const steal = stolen(), detach = peer ? await service.switchOn() : mode === UPROBES ? await probeEntries(target.pid) : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service));
+        const steal = stolen(), detach = peer ? await service.switchOn() : mode === UPROBES ? await probeEntries(target.pid) : mode === LTTNG ? await recordPoints(target.pid) : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service));
         const first = detach ? measured().requests : 0; // it warms up too: names, caches, contexts
         const traced = measured(), told = detach ? await detach() : {};
         if (detach) measured();
@@ -243,7 +279,7 @@ async function* pairs(cell, mode, node) {
 }
 
 const read = () => (fs.existsSync(options.results) ? fs.readFileSync(options.results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []);
-const keyOf = ({ cell, mode, node, latency }) => `${cell} ${mode} ${node ?? ''}${latency ? ' latency' : ''}`;
+const keyOf = ({ cell, mode, node, server, latency }) => `${cell} ${mode} ${node ?? server ?? ''}${latency ? ' latency' : ''}`;
 
 function combinations() {
     const versions = (options.node ?? [process.execPath]).map((path) => ({ path, version: execFileSync(path, ['--version'], { encoding: 'utf8' }).trim() }));
@@ -254,26 +290,28 @@ function combinations() {
         return has(client);
     });
     const modes = options.modes?.split(',') ?? ['twin', 'no-kernel', 'usual'];
-    const others = [...PEERS, UPROBES];
+    const others = [...PEERS, UPROBES, LTTNG];
     for (const mode of modes) if (!(mode in MODES) && !others.includes(mode)) throw new Error(`there is no mode '${mode}'; there are ${[...Object.keys(MODES), ...others].join(', ')}`);
-    const possible = modes.filter((mode) => mode !== UPROBES || (has('bpftrace') && has('nm')));
-    if (possible.length < modes.length) console.log('not measured: uprobes, bpftrace or nm is not installed (tools/install-deps bench)');
-    return cells.flatMap((cell) => possible.filter((mode) => CELLS[cell].node || !PEERS.includes(mode)).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])))
-        .map((combination) => ({ ...combination, ...(options.latency && { latency: true }) }));
+    const needed = { [UPROBES]: ['bpftrace', 'nm'], [LTTNG]: ['lttng-sessiond', 'lttng', 'babeltrace2'] };
+    const possible = modes.filter((mode) => (needed[mode] ?? []).every(has));
+    for (const mode of modes) if (!possible.includes(mode)) console.log(`not measured: ${mode}, ${needed[mode].filter((program) => !has(program)).join(' and ')} is not installed (tools/install-deps bench)`);
+    return cells.flatMap((cell) => possible.filter((mode) => (CELLS[cell].node ? mode !== LTTNG : !PEERS.includes(mode))).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])))
+        .map((combination) => ({ ...combination, ...(!CELLS[combination.cell].node && process.env.REDIS_SERVER && { server: path.basename(REDIS_SERVER) }), ...(options.latency && { latency: true }) }));
 }
 
 async function measure() {
     if (options.latency) execFileSync('ninja', ['-C', path.dirname(sonde), 'bench/open_loop'], { stdio: 'ignore' });
     const until = Date.now() + Number(options.seconds) * 1000, wanted = combinations();
+    if (wanted.some(({ mode }) => mode === LTTNG)) startLttng();
     const counts = new Map(wanted.map((w) => [keyOf(w), 0]));
     for (const line of read()) if (line.commit === commit && counts.has(keyOf(line))) counts.set(keyOf(line), counts.get(keyOf(line)) + 1);
     fs.mkdirSync(path.dirname(options.results), { recursive: true });
     while (Date.now() < until) {
         const next = wanted.reduce((least, w) => (counts.get(keyOf(w)) < counts.get(keyOf(least)) ? w : least)), n = counts.get(keyOf(next));
         process.stderr.write(`\r\x1b[K${keyOf(next)}: pair ${n + 1}; ${Math.max(0, Math.round((until - Date.now()) / 1000))} s left `);
-        const { cell, mode, node, latency } = next;
+        const { cell, mode, node, server, latency } = next;
         for await (const result of pairs(cell, mode, next.path))
-            fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, latency, ...result })}\n`);
+            fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, server, latency, ...result })}\n`);
         counts.set(keyOf(next), n + TIMES);
     }
     process.stderr.write('\r\x1b[K');
@@ -282,11 +320,11 @@ async function measure() {
 function printLatencies(groups) {
     if (!groups.length) return;
     const rows = groups.map((lines) => {
-        const { cell, mode, node } = lines[0], middle = (of) => medianInterval(lines.map(of)).median.toFixed(0);
+        const { cell, mode, node, server } = lines[0], middle = (of) => medianInterval(lines.map(of)).median.toFixed(0);
         const ratio = (key) => medianInterval(lines.map((l) => l.traced[key] / l.bare[key])), p99 = ratio('p99_us');
-        return [CELLS[cell].text, node ?? '', mode, middle((l) => l.bare.p50_us), middle((l) => l.bare.p99_us), ratio('p50_us').median.toFixed(3), p99.median.toFixed(3), lines.length > 5 ? `${p99.low.toFixed(3)}..${p99.high.toFixed(3)}` : '', String(lines.length)];
+        return [CELLS[cell].text, node ?? server ?? '', mode, middle((l) => l.bare.p50_us), middle((l) => l.bare.p99_us), ratio('p50_us').median.toFixed(3), p99.median.toFixed(3), lines.length > 5 ? `${p99.low.toFixed(3)}..${p99.high.toFixed(3)}` : '', String(lines.length)];
     });
-    table(`Latencies at ${100 * LOAD} % load, traced against untraced, commit ${commit}: medians of pairs; the twin's intervals are the noise`, ['', 'Node', 'mode', 'us p50', 'us p99', 'p50 ratio', 'p99 ratio', 'interval', 'pairs'], rows);
+    table(`Latencies at ${100 * LOAD} % load, traced against untraced, commit ${commit}: medians of pairs; the twin's intervals are the noise`, ['', 'of', 'mode', 'us p50', 'us p99', 'p50 ratio', 'p99 ratio', 'interval', 'pairs'], rows);
 }
 
 function print() {
@@ -295,17 +333,17 @@ function print() {
     const sorted = [...groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, lines]) => lines);
     printLatencies(sorted.filter(([{ latency }]) => latency));
     const rows = sorted.filter(([{ latency }]) => !latency).map((lines) => {
-        const { cell, mode, node } = lines[0], n = lines.length;
+        const { cell, mode, node, server } = lines[0], n = lines.length;
         const cpu = medianInterval(lines.map((l) => l.traced.ns / l.bare.ns)), rate = medianInterval(lines.map((l) => l.traced.perSecond / l.bare.perSecond));
         const middle = (values) => medianInterval(values).median, half = (cpu.high - cpu.low) / 2;
         const known = n > 5, needed = Math.ceil(n * (half / 0.01) ** 2);
         const goal = GOALS[mode], verdict = !goal || !known ? '' : cpu.high <= goal ? `<= ${goal}: met` : cpu.low > goal ? `<= ${goal}: missed` : `<= ${goal}: open`;
         const lost = lines.reduce((sum, l) => sum + (l.lost ?? 0), 0);
-        return [CELLS[cell].text, node ?? '', mode, (middle(lines.map((l) => l.bare.ns)) / 1000).toFixed(2), cpu.median.toFixed(3), known ? `${cpu.low.toFixed(3)}..${cpu.high.toFixed(3)}` : '',
-            rate.median.toFixed(3), MODES[mode] ? middle(lines.map((l) => l.trace_bytes)).toFixed(0) : '', String(lost || ''), String(n), !known || needed > n ? String(known ? needed : '?') : 'enough', verdict];
+        return [CELLS[cell].text, node ?? server ?? '', mode, (middle(lines.map((l) => l.bare.ns)) / 1000).toFixed(2), cpu.median.toFixed(3), known ? `${cpu.low.toFixed(3)}..${cpu.high.toFixed(3)}` : '',
+            rate.median.toFixed(3), MODES[mode] || mode === LTTNG ? middle(lines.map((l) => l.trace_bytes)).toFixed(0) : '', String(lost || ''), String(n), !known || needed > n ? String(known ? needed : '?') : 'enough', verdict];
     });
     table(`Traced against untraced, commit ${commit}: medians of pairs, with their 95 % intervals`,
-        ['', 'Node', 'mode', 'us untraced', 'CPU ratio', 'interval', 'rate ratio', 'trace B/req', 'lost', 'pairs', 'for 1 %', 'goal'], rows);
+        ['', 'of', 'mode', 'us untraced', 'CPU ratio', 'interval', 'rate ratio', 'trace B/req', 'lost', 'pairs', 'for 1 %', 'goal'], rows);
 }
 
 // ---- by function ----
@@ -382,5 +420,6 @@ try {
     }
 } finally {
     for (const child of running) child.kill('SIGTERM');
+    lttng?.stop();
     fs.rmSync(work, { recursive: true, force: true });
 }

@@ -30,10 +30,24 @@ class Cache {
     waiting = [];
     parts = [];
     need = 0;
-    record = { commands: 0, sent: 0, got: 0, took_ns: 0 };
+    record = { commands: 0, sent: 0, got: 0, took_ns: 0, below_ns: 0 };
+    began = [];
     constructor(socket) {
         this.socket = socket.setNoDelay(true);
+        this.below(socket._handle);
         socket.on('data', (bytes) => this.take(bytes, process.hrtime.bigint()));
+    }
+    // The same times below Node's own streams: from the handle's method that writes to its callback when something was read.
+    below(handle) {
+        const { writeBuffer, onread } = handle, cache = this;
+        handle.writeBuffer = function (...args) {
+            cache.began.push(process.hrtime.bigint());
+            return writeBuffer.apply(this, args);
+        };
+        handle.onread = function (...args) {
+            cache.read = process.hrtime.bigint();
+            return onread.apply(this, args);
+        };
     }
     take(bytes, now) {
         this.record.got += bytes.length;
@@ -44,6 +58,7 @@ class Cache {
             if (!this.need || have < this.need) return;
             const all = Buffer.concat(this.parts), { resolve, began } = this.waiting.shift();
             this.record.took_ns += Number(now - began);
+            this.record.below_ns += Number(this.read - this.began.shift());
             resolve(all.latin1Slice(0, Math.min(this.need, 64)));
             this.parts = all.length > this.need ? [all.subarray(this.need)] : [];
             this.need = 0;
