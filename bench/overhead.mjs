@@ -159,7 +159,8 @@ async function recordPoints(pid) {
         run('stop', session);
         run('destroy', session);
         const counted = execFileSync('babeltrace2', [folder, '-c', 'sink.utils.counter'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-        const events = Number((/([\d,]+) Event messages/.exec(counted)?.[1] ?? '0').replaceAll(',', '')), lost = Number((/([\d,]+) Discarded event messages/.exec(counted)?.[1] ?? '0').replaceAll(',', ''));
+        const of = (what) => Number([...counted.matchAll(new RegExp(`([\\d,]+) ${what} messages`, 'g'))].at(-1)?.[1].replaceAll(',', '') ?? 0); // it also says the sums on its way
+        const events = of('Event'), lost = of('Discarded event');
         const bytes = Number(execFileSync('du', ['-sb', folder], { encoding: 'utf8' }).split('\t')[0]);
         fs.rmSync(folder, { recursive: true, force: true });
         if (!events) throw new Error('LTTng recorded nothing');
