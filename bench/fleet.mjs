@@ -12,8 +12,10 @@ const here = path.dirname(new URL(import.meta.url).pathname), results = path.joi
 const git = (...args) => execFileSync('git', ['-C', here, ...args], { encoding: 'utf8' }).trim();
 // COMMIT: what a program was built from that is not what lies here.
 const commit = process.env.COMMIT || git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '../src') ? '+' : '');
+// WITH=COMMIT,...: lines of these commits count, too, when what lies between them changed no judgement.
+const counted = [commit, ...(process.env.WITH || '').split(',').filter(Boolean)];
 const KINDS = ['plain', 'drift', 'mix', 'load', 'shared', 'canary', 'sequential', 'all'];
-const read = () => (fs.existsSync(results) ? fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []).filter((line) => line.commit === commit);
+const read = () => (fs.existsSync(results) ? fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []).filter((line) => counted.includes(line.commit));
 
 // Seeds of an epoch are its own: what was looked at while tuning is not what is reported.
 function run(kind, factor, timed) {

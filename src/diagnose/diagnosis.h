@@ -56,6 +56,12 @@ int diagnosis_add_finding(const struct book *book, const struct verdict *verdict
 int diagnosis_add_day_change(const struct book *book, const struct day_change *change, struct report *report,
                              struct finding **ret_finding);
 
+/* One version whose hosts complete fewer requests, one queue that grows; ret_finding may be NULL. */
+int diagnosis_add_throughput(const struct book *book, const struct throughput *throughput,
+                             struct report *report, struct finding **ret_finding);
+int diagnosis_add_backlog(const struct book *book, const struct backlog *backlog, struct report *report,
+                          struct finding **ret_finding);
+
 /* The service that explains best what differs from a normal period, where that is sure enough. */
 int diagnosis_add_suspect(const struct suspect *suspect, struct report *report);
 

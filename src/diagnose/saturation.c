@@ -8,8 +8,14 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "diagnose/diagnosis.h"
 
 #define GROUPS_ROOM 256
+
+/* A queue is looked at again and again while it grows, and every burst makes one for a moment: what a watch
+ * says is surer, and has lasted. */
+#define WATCHED_P  1e-4
+#define WATCHED_NS (300 * NS_PER_S)
 
 /* ---- judging ---- */
 
@@ -50,6 +56,8 @@ static int judge_backlogs(const struct book *book, const struct judge_settings *
             (settings->service && strcmp(names_get(book->names, service), settings->service) != 0))
             continue;
         r = backlog_find(book, b, &grows, &backlog);
+        if (settings->sequential)
+            grows &= backlog.p <= WATCHED_P && backlog.last_ns - backlog.since_ns >= WATCHED_NS;
         if (r == 0 && grows)
             r = array_add(&judgement->backlogs, backlog);
     }
@@ -61,12 +69,13 @@ int saturation_judge(const struct book *book, const struct judge_settings *setti
 {
     double rate = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
     int r = 0;
-    if (settings->sequential)
-        return 0;
     array_foreach (&judgement->verdicts, v)
         if (r == 0 && !v->of_callers && v->older_bucket == v->bucket)
             r = judge_throughput(book, v, judgement);
-    throughput_decide(judgement->throughputs.at, judgement->throughputs.count, rate);
+    if (settings->sequential)
+        throughput_decide_watched(judgement->throughputs.at, judgement->throughputs.count, rate);
+    else
+        throughput_decide(judgement->throughputs.at, judgement->throughputs.count, rate);
     return r < 0 ? r : judge_backlogs(book, settings, judgement);
 }
 
@@ -91,7 +100,8 @@ static const char *duration(struct finding *f, double ns)
     return finding_say(f, "%s", clock_format_duration((uint64_t)fmax(ns, 0), buffer, sizeof(buffer)));
 }
 
-static int report_throughput(const struct book *book, const struct throughput *t, struct report *report)
+int diagnosis_add_throughput(const struct book *book, const struct throughput *t, struct report *report,
+                             struct finding **ret_finding)
 {
     struct finding *f = report_add_finding(report, FINDING_less_throughput, SEVERITY_WARNING);
     if (!f)
@@ -132,10 +142,13 @@ static int report_throughput(const struct book *book, const struct throughput *t
     r |= finding_add_count(f, "base_hosts_count", t->base_hosts);
     r |= finding_add_count(f, "requests_count", t->requests);
     r |= finding_add_real(f, "p_value", t->p);
+    if (ret_finding)
+        *ret_finding = f;
     return r ? -ENOMEM : 0;
 }
 
-static int report_backlog(const struct book *book, const struct backlog *b, struct report *report)
+int diagnosis_add_backlog(const struct book *book, const struct backlog *b, struct report *report,
+                          struct finding **ret_finding)
 {
     struct finding *f = report_add_finding(report, FINDING_growing_queue, SEVERITY_WARNING);
     if (!f)
@@ -157,6 +170,8 @@ static int report_backlog(const struct book *book, const struct backlog *b, stru
     r |= finding_add_count(f, "wait_ns", (uint64_t)b->wait_ns);
     r |= finding_add_count(f, "usual_wait_ns", (uint64_t)b->usual_wait_ns);
     r |= finding_add_count(f, "requests_count", b->requests);
+    if (ret_finding)
+        *ret_finding = f;
     return r ? -ENOMEM : 0;
 }
 
@@ -165,10 +180,10 @@ int saturation_report(const struct book *book, const struct judgement *judgement
     int r = 0;
     array_foreach (&judgement->throughputs, t)
         if (r == 0 && t->outcome == THROUGHPUT_FEWER)
-            r = report_throughput(book, t, report);
+            r = diagnosis_add_throughput(book, t, report, NULL);
     array_foreach (&judgement->backlogs, b)
         if (r == 0)
-            r = report_backlog(book, b, report);
+            r = diagnosis_add_backlog(book, b, report, NULL);
     return r;
 }
 

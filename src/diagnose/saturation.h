@@ -1,5 +1,5 @@
 /* Versions whose hosts complete fewer requests while others wait, and queues that grow (throughput.h), as
- * judgements and as findings. Not of rollouts that are looked at again and again. */
+ * judgements and as findings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_SATURATION_H
 #define DIAGNOSE_SATURATION_H

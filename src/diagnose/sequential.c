@@ -210,6 +210,12 @@ static double mixture(const struct estimate *e, double scale)
     return 2 * toward * sqrt(v / total) * exp(fmin(exponent, EXPONENT_MAX));
 }
 
+double sequential_evidence(double difference, double variance)
+{
+    struct estimate e = {.difference = difference, .variance = variance};
+    return mixture(&e, PRIOR_SCALE);
+}
+
 void sequential_test(const struct contrast *contrast, double host_spread,
                      struct sequential_result *ret_result)
 {

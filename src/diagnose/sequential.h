@@ -19,6 +19,9 @@ struct sequential_result {
 void sequential_test(const struct contrast *contrast, double host_spread,
                      struct sequential_result *ret_result);
 
+/* The e-value of a log ratio (above 0: for the worse) that is known with that variance: the same mixture. */
+double sequential_evidence(double difference, double variance);
+
 /* e-BH (Wang and Ramdas, JRSS B 2022): marks those that are slower at false-discovery rate q, under any
  * dependence between the buckets. Returns how many. */
 size_t sequential_select(const double *e_values, size_t count, double q, bool *selected);

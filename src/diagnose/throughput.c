@@ -13,16 +13,18 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "diagnose/sequential.h"
 #include "diagnose/stats.h"
 
-#define WAIT_TIMES    3.0  /* what is usual and what a request takes, together: then requests wait */
-#define SLOT_REQUESTS 5    /* of a host, in a slot, for its wait to be known */
-#define SLOTS_MIN     2    /* whole ones of a host */
-#define HOST_SPREAD   0.05 /* hosts differ by this at least: standard deviation of the log rate */
-#define LONE_FREEDOM  4.0  /* of a side with one host */
-#define RATIO_MAX     0.9  /* of a finding */
-#define GROWING_SLOTS 6    /* at the end, over which a queue grows */
-#define BEHIND_MIN    0.02 /* share that is not completed, at the lower end of its interval */
+#define WAIT_TIMES    3.0   /* what is usual and what a request takes, together: then requests wait */
+#define SLOT_REQUESTS 5     /* of a host, in a slot, for its wait to be known */
+#define SLOTS_MIN     2     /* whole ones of a host */
+#define HOST_SPREAD   0.05  /* hosts differ by this at least: standard deviation of the log rate */
+#define LONE_FREEDOM  4.0   /* of a side with one host */
+#define RATIO_MAX     0.9   /* of a finding */
+#define FAR_OUT       0.001 /* where Student's distribution is taken for a wider normal one */
+#define GROWING_SLOTS 6     /* at the end, over which a queue grows */
+#define BEHIND_MIN    0.02  /* share that is not completed, at the lower end of its interval */
 
 /* What a host did in a slot. */
 struct doing {
@@ -180,6 +182,8 @@ static void compare(const struct side *older, const struct side *newer, struct t
     t->low = exp(a - b - reach);
     t->high = exp(a - b + reach);
     t->p = stats_student_above((b - a) / error, freedom);
+    double wider = stats_student_quantile(FAR_OUT, freedom) / stats_student_quantile(FAR_OUT, 1e9);
+    t->e_value = sequential_evidence(b - a, error * error * wider * wider);
     t->hosts = newer->hosts;
     t->base_hosts = older->hosts;
     t->tested = true;
@@ -189,7 +193,7 @@ int throughput_test(const struct book *book, const struct bucket *bucket, const 
                     size_t older_count, const struct group *const *newer, size_t newer_count,
                     struct throughput *ret_throughput)
 {
-    struct throughput t = {.p = 1, .ratio = 1, .low = 0, .high = INFINITY};
+    struct throughput t = {.p = 1, .e_value = 1, .ratio = 1, .low = 0, .high = INFINITY};
     _cleanup_(freep) double *a = calloc(count_hosts(older, older_count) + 1, sizeof(*a));
     _cleanup_(freep) double *b = calloc(count_hosts(newer, newer_count) + 1, sizeof(*b));
     struct side before = {.logs = a}, after = {.logs = b};
@@ -217,18 +221,29 @@ int throughput_test(const struct book *book, const struct bucket *bucket, const 
     return 0;
 }
 
-void throughput_decide(struct throughput *all, size_t count, double rate)
+static void decide(struct throughput *all, size_t count, double rate, bool watched)
 {
     double tested = 0;
     for (size_t i = 0; i < count; i++)
         tested += all[i].tested;
     for (size_t i = 0; i < count; i++) {
         struct throughput *t = &all[i];
-        t->outcome = !t->tested                                       ? THROUGHPUT_CANNOT_TELL
-                     : t->p * tested <= rate && t->ratio <= RATIO_MAX ? THROUGHPUT_FEWER
-                     : t->low >= RATIO_MAX                            ? THROUGHPUT_NOT_FEWER
-                                                                      : THROUGHPUT_CANNOT_TELL;
+        bool shown = watched ? t->e_value * rate >= tested : t->p * tested <= rate;
+        t->outcome = !t->tested                        ? THROUGHPUT_CANNOT_TELL
+                     : shown && t->ratio <= RATIO_MAX  ? THROUGHPUT_FEWER
+                     : !watched && t->low >= RATIO_MAX ? THROUGHPUT_NOT_FEWER
+                                                       : THROUGHPUT_CANNOT_TELL;
     }
+}
+
+void throughput_decide(struct throughput *all, size_t count, double rate)
+{
+    decide(all, count, rate, false);
+}
+
+void throughput_decide_watched(struct throughput *all, size_t count, double chance)
+{
+    decide(all, count, chance, true);
 }
 
 const char *throughput_outcome_name(enum throughput_outcome outcome)
@@ -295,7 +310,7 @@ static size_t find_rise(const struct doings *doings)
 int backlog_find(const struct book *book, uint32_t bucket_at, bool *ret_grows, struct backlog *ret_backlog)
 {
     const struct bucket *bucket = &book->buckets.at[bucket_at];
-    struct backlog b = {.bucket = bucket_at};
+    struct backlog b = {.bucket = bucket_at, .p = 1};
     struct doings doings = {0};
     double usual = INFINITY;
     bool grows = false;
@@ -316,6 +331,7 @@ int backlog_find(const struct book *book, uint32_t bucket_at, bool *ret_grows, s
         double error = 0, slope = n - from >= GROWING_SLOTS ? slope_of(book, &doings, from, &error) : 0;
         double reach = n - from >= GROWING_SLOTS ? stats_student_quantile(0.025, (double)(n - from) - 2) : 0;
         b.completed = 1 - slope;
+        b.p = error > 0 ? stats_student_above((slope - BEHIND_MIN) / error, (double)(n - from) - 2) : 1;
         b.low = fmax(1 - slope - reach * error, 0);
         b.high = 1 - slope + reach * error;
         b.wait_ns = wait_of(&doings.list.at[n - 1]);

@@ -22,6 +22,7 @@ struct throughput {
     double rate, base_rate;  /* requests a second of a host: geometric means over hosts */
     double ratio, low, high; /* the first to the second, and its 95 % interval */
     double p;                /* one-sided: fewer */
+    double e_value;          /* the same, however often it is looked at */
     size_t hosts, base_hosts;
     double wait_ns, usual_wait_ns; /* for a newer host while requests waited; at the best of times */
     uint64_t requests, first_ns, last_ns;
@@ -35,10 +36,14 @@ int throughput_test(const struct book *book, const struct bucket *bucket, const 
 /* Decides the outcomes of all contrasts together, at this rate of false ones. */
 void throughput_decide(struct throughput *all, size_t count, double rate);
 
+/* The same of e-values, for whoever looks again and again: at most this chance of a false one ever. */
+void throughput_decide_watched(struct throughput *all, size_t count, double chance);
+
 /* A queue that grows: more comes than is completed. */
 struct backlog {
     uint32_t bucket;
     double completed, low, high;   /* share of what comes, with its 95 % interval */
+    double p;                      /* one-sided: as much is completed as comes, but for BEHIND_MIN */
     double wait_ns, usual_wait_ns; /* at the end; at the best of times */
     uint64_t requests, since_ns, last_ns;
 };

@@ -65,6 +65,12 @@ void alerts_end(struct alerts *alerts)
             alert->state = ALERT_RESOLVED;
 }
 
+bool alerts_is_firing(struct alerts *alerts, uint64_t fingerprint)
+{
+    const struct alert *alert = find(alerts, fingerprint);
+    return alert && alert->state == ALERT_FIRING;
+}
+
 struct alert *alerts_pending(struct alerts *alerts)
 {
     array_foreach (&alerts->list, alert)

@@ -42,6 +42,9 @@ int alerts_see(struct alerts *alerts, uint64_t fingerprint, uint64_t requests, c
 /* Resolves what was not seen, or got no requests for ALERTS_QUIET_LOOKS looks (rolled back). */
 void alerts_end(struct alerts *alerts);
 
+/* Whether it fires, as of the last look. */
+bool alerts_is_firing(struct alerts *alerts, uint64_t fingerprint);
+
 /* The next alert whose state has not been told, or NULL; told by setting told to state. */
 struct alert *alerts_pending(struct alerts *alerts);
 

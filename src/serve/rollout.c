@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "diagnose/bundle.h"
+#include "serve/beside.h"
 #include "span/files.h"
 #include "span/otlp.h"
 
@@ -86,6 +87,7 @@ static int follow_journal(struct rollout *w)
 int rollout_compare(struct rollout *w, bool last, struct report *report)
 {
     struct judgement judgement = {0};
+    bool of_version = false;
     int r = 0;
     if (last && w->receiver)
         receiver_drain(w->receiver);
@@ -104,6 +106,9 @@ int rollout_compare(struct rollout *w, bool last, struct report *report)
     array_foreach (&judgement.verdicts, v)
         if (r >= 0 && v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE)
             r = fire(w, v);
+    if (r >= 0)
+        r = beside_see(&w->alerts, diagnosis_book(w->diagnosis), &judgement, &of_version);
+    w->found |= r >= 0 && of_version;
     if (r >= 0)
         alerts_end(&w->alerts);
     if (slower && w->settings.bundle)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "serve/beside.h"
 
 #define EVERY_S      30.0
 #define FALSE_ALARMS 0.01 /* of all alarms, over everything that is looked at */
@@ -66,33 +67,6 @@ static int see(struct watcher *w, const struct book *book, const struct judgemen
         r = json ? alerts_see(&w->alerts, fingerprint, served, finding->title, json, &fires) : -ENOMEM;
     json_decref(others);
     report_done(&one);
-    return r;
-}
-
-/* A service that is slower than on the days before is one alert, for as long as that is so and it is asked.
- */
-static int see_days(struct watcher *w, const struct book *book, const struct judgement *judgement)
-{
-    int r = 0;
-    array_foreach (&judgement->days, change) {
-        const struct bucket *bucket = &book->buckets.at[change->bucket];
-        const char *service = names_get(book->names, book->paths.at[bucket->type].service);
-        struct report one = {0};
-        struct finding *finding;
-        struct text words = {0};
-        uint64_t requests = 0;
-        bool fires;
-        text_addf(&words, "%s|the days before", service);
-        array_foreach (&bucket->groups, group)
-            requests += group->requests;
-        if (r == 0)
-            r = diagnosis_add_day_change(book, change, &one, &finding);
-        if (r == 0)
-            r = alerts_see(&w->alerts, map_hash(text_get(&words), words.length), requests, finding->title,
-                           finding_json(finding), &fires);
-        text_done(&words);
-        report_done(&one);
-    }
     return r;
 }
 
@@ -167,13 +141,6 @@ static void set_told(struct watcher *w, const struct alert *copy)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* An action stops a rollout; where no version is to blame there is none. */
-static bool is_of_rollout(const struct alert *alert)
-{
-    const char *kind = json_string_value(json_object_get(alert->finding, "kind"));
-    return kind && strcmp(kind, finding_kinds[FINDING_regression].name) == 0;
-}
-
 /* Tells what is pending; what fails is tried again at the next look. An action is taken once, told or not. */
 static void tell(struct watcher *w)
 {
@@ -191,7 +158,7 @@ static void tell(struct watcher *w)
             write_history(w, &alert, firing ? "firing" : "resolved");
         }
         if (firing && !alert.acted && !alert.acknowledged && w->settings.action.command &&
-            is_of_rollout(&alert)) {
+            beside_blames_version(&alert)) { /* an action stops a rollout */
             act(w, &alert);
             pthread_mutex_lock(&w->lock);
             array_foreach (&w->alerts.list, one)
@@ -212,6 +179,7 @@ static void look(struct watcher *w)
 {
     struct report report = {0};
     struct judgement judgement = {0};
+    bool of_version;
     receiver_lock(w->settings.receiver);
     int r = diagnosis_report(w->settings.diagnosis, &w->settings.judge, &report, &judgement);
     if (r == 0) {
@@ -219,7 +187,7 @@ static void look(struct watcher *w)
         alerts_begin(&w->alerts);
         r = see_all(w, diagnosis_book(w->settings.diagnosis), &judgement);
         if (r == 0)
-            r = see_days(w, diagnosis_book(w->settings.diagnosis), &judgement);
+            r = beside_see(&w->alerts, diagnosis_book(w->settings.diagnosis), &judgement, &of_version);
         if (r == 0)
             alerts_end(&w->alerts);
         w->counts.looks++;
