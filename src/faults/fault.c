@@ -153,6 +153,10 @@ void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
     to->cost_ns += from->cost_ns;
     to->count += from->count;
     to->total_ns += from->total_ns;
+    to->excused_count += from->excused_count;
+    to->excused_ns += from->excused_ns;
+    to->blamed_worst_ns = MAX(to->blamed_worst_ns, from->blamed_worst_ns);
+    to->left_ns += from->left_ns;
     to->net_ns += from->net_ns;
     to->run_queue_ns += from->run_queue_ns;
     to->gc_ns += from->gc_ns;

@@ -56,7 +56,10 @@ struct fault {
     struct look place; /* of the worst: cause, function, script, line, column, detail; strings may be NULL */
     const char *callback, *route;
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
-    uint64_t cost_ns;     /* lost by the requests on the spot; those upstream lost the same time */
+    uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
+    /* slow-peer: of the calls, those that took no longer than a program may need that lacks CPUs as this one
+     * did then, on a machine that had none to spare */
+    uint64_t excused_count, excused_ns, blamed_worst_ns;
     uint64_t left_ns;     /* consumers-busy: of the waits, while a consumer was between two messages */
     uint64_t idle_cpu_ns; /* run-queue-wait: of it, while another CPU was idle */
     bool unfinished, phase_differs, others_unknown, warming;
@@ -235,6 +238,8 @@ struct quota_watch *quota_copy(const struct process *process);
 uint64_t machine_stolen_ns(const struct analysis *a, uint64_t start_ns, uint64_t end_ns, uint64_t most_ns);
 /* Whether at all times in [start, end) a CPU was idle, as far as intervals of some 100 ms tell. */
 bool machine_had_idle_cpu(const struct analysis *a, uint64_t start_ns, uint64_t end_ns);
+/* Whether no CPU was idle for a quarter of [start_ns, end_ns), as far as it is known; false: nothing is. */
+bool machine_was_full(const struct analysis *a, uint64_t start_ns, uint64_t end_ns);
 
 /* failure.c: answers with errors, calls and connects that failed, retries, processes that ended. */
 void failure_request_done(struct analysis *a, const struct process *process, struct request *request);

@@ -10,6 +10,11 @@ static const uint64_t STOLEN_MIN_NS = 20 * NS_PER_MS;
  * seem to have been for two ticks less. */
 static const uint64_t IDLE_INTERVAL_NS = 300 * NS_PER_MS, IDLE_SLACK_NS = 20 * NS_PER_MS;
 
+/* A CPU that is idle for a smaller part of a time has none to spare. */
+enum { FULL_PART = 4 };
+/* What a request waited for is judged before the reading that follows it. */
+static const uint64_t READ_LATE_NS = 200 * NS_PER_MS;
+
 static void cpu_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     uint64_t stolen_ns = U(e, machine_cpu_stolen_ns);
@@ -53,6 +58,22 @@ bool machine_had_idle_cpu(const struct analysis *a, uint64_t start_ns, uint64_t 
         covered_ns = m->start_ns;
     }
     return covered_ns <= start_ns;
+}
+
+bool machine_was_full(const struct analysis *a, uint64_t start_ns, uint64_t end_ns)
+{
+    bool known = false;
+    for (size_t i = a->machine_count, kept = 0; i > 0 && kept < MACHINE_TIMES; i--, kept++) {
+        const struct machine_times *m = &a->machine[(i - 1) % MACHINE_TIMES];
+        if (m->end_ns + READ_LATE_NS <= start_ns)
+            break;
+        if (m->start_ns >= end_ns)
+            continue;
+        if (m->idlest_ns * FULL_PART >= m->end_ns - m->start_ns)
+            return false;
+        known = true;
+    }
+    return known;
 }
 
 void verdict_stolen(struct analysis *a, struct finding *f, const struct fault *fault)

@@ -14,6 +14,11 @@ enum { KIND_FIRST_FS = 1, KIND_LAST_FS = 63, CHAIN_MAX = 16 };
 /* Far above what a page cache (microseconds), a disk (10 ms) or a store on the same network takes. */
 static const uint64_t SLOW_NS = 50 * NS_PER_MS;
 
+/* So long before a call it counts how long the program waited for a CPU; so many such waits may make up one
+ * late answer; from so many calls on it is known that all of them are late. */
+static const uint64_t LACK_WINDOW_NS = 10 * NS_PER_S;
+enum { LACK_TURNS = 8, LACK_ENOUGH = 4 };
+
 /* Whose time it is, in the fault's words. command: to a store, where its kind is known; kinds are
  * distinguished.
  */
@@ -176,6 +181,38 @@ static uint64_t judge_resent(struct analysis *a, const struct process *process, 
     return until_ns;
 }
 
+/* The longest that a thread of the process waited for a CPU in [start, end). */
+static uint64_t longest_queue_ns(const struct process *process, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t longest_ns = 0;
+    map_foreach (&process->threads, slot) {
+        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
+        size_t first, count = activity_waits(thread, start_ns, end_ns, &first);
+        for (size_t i = first; i < first + count; i++)
+            longest_ns = MAX(longest_ns, activity_wait_at(thread, i)->runnable_ns);
+    }
+    return longest_ns;
+}
+
+static bool is_local(const char *address)
+{
+    return address &&
+           (strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 || *address == '/');
+}
+
+/* Who answers on this machine and is not traced may have lacked a CPU, as the program itself did about then
+ * where none was idle. An answer takes several turns of the scheduler, each of which may wait. One
+ * that is always late is late for another reason. */
+static bool may_lack_cpu(const struct analysis *a, const struct process *process, const struct vspan *span,
+                         const struct attl *attl, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t from_ns = start_ns - MIN(start_ns, LACK_WINDOW_NS);
+    if (!is_local(span->peer) || !machine_was_full(a, start_ns, end_ns) ||
+        end_ns - start_ns > SLOW_NS + LACK_TURNS * longest_queue_ns(process, from_ns, end_ns))
+        return false;
+    return !attl || attl->count < LACK_ENOUGH || sketch_quantile(&attl->latency, 0.1) < 0.8 * (double)SLOW_NS;
+}
+
 static void judge_step(struct analysis *a, const struct process *process, struct request *request,
                        const struct path_step *whole)
 {
@@ -226,8 +263,16 @@ static void judge_step(struct analysis *a, const struct process *process, struct
         const char *asked = span->statement ? span->statement : span->name;
         struct fault *fault = charge(a, process, FINDING_slow_peer, peer, service, command ? asked : NULL,
                                      request, step->start_ns, step->end_ns - own_ns);
-        if (fault && (span->kind == VSPAN_http || command))
+        if (!fault)
+            return;
+        if (span->kind == VSPAN_http || command)
             fault->asked = span->name, fault->statement = span->statement;
+        if (!service && may_lack_cpu(a, process, span, attl, step->start_ns, step->end_ns - own_ns)) {
+            fault->excused_count++;
+            fault->excused_ns += took_ns - own_ns;
+        } else {
+            fault->blamed_worst_ns = MAX(fault->blamed_worst_ns, took_ns - own_ns);
+        }
     } else if (step->class == PATH_OTHER && span->child && span->child->service == step->service &&
                !span->child->ambiguous) {
         /* That it waited is what its thread's own account must say. */

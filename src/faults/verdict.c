@@ -390,6 +390,12 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
                                 "%s In %llu of these calls it is not known what was asked: their connections "
                                 "were open before tracing began.",
                                 f->detail, (unsigned long long)fault->unnamed);
+    if (fault->excused_count)
+        f->detail = finding_say(
+            f,
+            "%s In %llu of these calls no CPU of this machine was idle, and it took no longer than a program "
+            "needs that waits for one as %s did: whether that was all is not known.",
+            f->detail, (unsigned long long)fault->excused_count, fault->service);
     if (fault->statement)
         f->detail = finding_say(f, "%s The statement: %s", f->detail, fault->statement);
     verdict_place(f, fault, "http");
@@ -402,6 +408,8 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
     if (fault->statement)
         finding_add_text(f, "statement", fault->statement);
     finding_add_count(f, "calls_count", fault->count);
+    if (fault->excused_count)
+        finding_add_count(f, "excused_count", fault->excused_count);
     finding_add_count(f, "waited_ns", fault->total_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
     finding_add_count(f, "delay_ns", fault->cost_ns);

@@ -66,6 +66,17 @@ static enum finding_severity of_failure(const struct analysis *a, const struct f
     return verdict_failure_severity(fault);
 }
 
+/* By the answers that a lack of CPUs does not explain. */
+static enum finding_severity of_peer(const struct analysis *a, const struct fault *fault)
+{
+    uint64_t count = fault->count - MIN(fault->excused_count, fault->count);
+    if (!fault->excused_count)
+        return of_wait(a, fault);
+    bool long_enough = count > 1 || fault->blamed_worst_ns >= SLOW_ALONE_NS;
+    uint64_t limit_ns = long_enough && count ? SLOW_COST_NS + fault->excused_ns : UINT64_MAX;
+    return verdict_by_cost(fault, limit_ns);
+}
+
 /* Not the program's own doing, or its cause is not known. */
 static enum finding_severity info(const struct analysis *a, const struct fault *fault)
 {
@@ -98,7 +109,7 @@ static const struct verdict VERDICTS[] = {
     {FINDING_worker_pool_starved, of_wait, verdict_pool},
     {FINDING_consumers_busy, of_wait, verdict_consumers},
     {FINDING_slow_io, of_wait, verdict_slow_io},
-    {FINDING_slow_peer, of_wait, verdict_slow_peer},
+    {FINDING_slow_peer, of_peer, verdict_slow_peer},
     {FINDING_many_calls, of_wait, verdict_many},
     {FINDING_tcp_retransmissions, of_wait, verdict_retransmissions},
     {FINDING_ipc_blocked, of_wait, verdict_ipc},

@@ -113,6 +113,7 @@
          EVIDENCE("traced", "\"yes\" when the peer is traced")                                               \
          EVIDENCE("statement", "with --sql: the statement, without values") \
          EVIDENCE("calls_count", "calls that requests waited that long for")                                 \
+         EVIDENCE("excused_count", "of them, those that a lack of CPUs of this machine may explain")         \
          EVIDENCE("waited_ns", "their waiting time in total, less what the service's own event loop or a "   \
                                "lack of CPUs explains")                                                      \
          EVIDENCE("worst_ns", "the longest wait")                                                            \

@@ -253,6 +253,44 @@ static void a_busy_loop_accuses_no_peer(void **state)
     }
 }
 
+/* A dozen calls, of which every fourth or all take 150 ms, while the program itself waits for a CPU for 40 ms
+ * at a time and the machine's CPUs are all busy, or one is not. */
+static enum finding_severity severity_of_late(bool full, bool all)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 12; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = all || i % 4 == 3 ? MS(150) : MS(5);
+        FEED(&feed, machine_cpu, 0, 0, at - MS(10), 0, .idlest_ns = full ? 0 : MS(900), .cpus = 2);
+        begin(&feed, API, 30, "/db", at);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        slept(&feed, API, at + MS(1), at + took_ns - US(100));
+        answer(&feed, API, 30, at + took_ns);
+        FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
+             .events = 1);
+        FEED(&feed, sched_switch, 1, 1, at + took_ns + MS(50), MS(45), .runnable_ns = MS(40), .pid = API,
+             .tid = API, .reason = SONDE_off_reason_blocked, .call = EPOLL_WAIT, .fd = 3);
+    }
+    const struct finding *f = find(feed_finish(&feed), FINDING_slow_peer);
+    assert_non_null(f);
+    /* That all are late is known after some of them. */
+    const struct finding_evidence *excused = finding_get_evidence(f, "excused_count");
+    assert_in_range(excused ? excused->count : 0, full && !all ? 3 : 0, full ? 3 : 0);
+    enum finding_severity severity = f->severity;
+    feed_done(&feed);
+    return severity;
+}
+
+/* Who is late now and then where nobody has a CPU is not accused; who is always late is. */
+static void a_peer_without_a_cpu_is_not_accused(void **state)
+{
+    assert_int_equal(severity_of_late(false, false), SEVERITY_WARNING);
+    assert_int_equal(severity_of_late(true, false), SEVERITY_INFO);
+    assert_int_equal(severity_of_late(true, true), SEVERITY_WARNING);
+}
+
 /* A traced peer is said to have waited only for what its thread neither ran nor was ready to. */
 static void a_peer_that_ran_did_not_wait(void **state)
 {
@@ -373,6 +411,7 @@ int main(void)
         cmocka_unit_test(a_traced_service_is_not_called_untraced),
         cmocka_unit_test(a_loop_that_is_blocked_is_busy),
         cmocka_unit_test(a_busy_loop_accuses_no_peer),
+        cmocka_unit_test(a_peer_without_a_cpu_is_not_accused),
         cmocka_unit_test(a_peer_that_ran_did_not_wait),
         cmocka_unit_test(lost_packets_accuse_no_peer),
         cmocka_unit_test(an_answer_is_sent_again),
