@@ -216,7 +216,26 @@ async function sharedRedis() {
     return port;
 }
 
+// How services are loaded, all with 20 connections or streams.
+const wrk = (port, seconds) => ['wrk', '-t', 1, '-c', 20, '-d', `${seconds}s`, `http://127.0.0.1:${port}/`];
+const h2load = (port, seconds) => ['h2load', '-t', 1, '-c', 2, '-m', 10, '-D', seconds, `http://127.0.0.1:${port}/`];
+const websockets = (port, seconds) => [process.execPath, path.join(here, 'websocket-load.js'), port, seconds];
+const LOADS = new Map([['http2', h2load], ['websocket', websockets]]);
+
+// The PostgreSQL that the cell of pg asks, on the load's CPU: { port, user }.
+let sql;
+async function sharedPostgres() {
+    if (sql) return sql;
+    const { startStore } = await import('../tests/applications/stores.mjs'), folder = fs.mkdtempSync(path.join(work, 'sql-'));
+    sql = await startStore({ after: (end) => stores.push(end) }, 'postgres', folder);
+    execFileSync('taskset', ['-acp', '1', String(sql.pid)], { stdio: 'ignore' });
+    return sql;
+}
+const stores = [];
+
 async function http(node, peer, script, ...args) {
+    const by = LOADS.get(args[0]) ?? wrk, { port: sqlPort, user } = args[0] === 'pg' ? await sharedPostgres() : {};
+    if (sqlPort) args.push(sqlPort, user);
     const port = args.includes('REDIS') ? await sharedRedis() : 0, state = path.join(work, `peer-${Date.now()}`);
     const command = [node, ...(peer ? ['--require', path.join(here, 'peers.js')] : []), path.join(here, script), ...args.map((word) => (word === 'REDIS' ? port : word))];
     const { child, stop } = launch(command, 'pipe', { REDIS_PORT: String(port), ...(peer && { PEER: peer, PEER_STATE: state }) });
@@ -225,11 +244,17 @@ async function http(node, peer, script, ...args) {
         child.on('exit', (status) => reject(new Error(`the service ended with ${status}`)));
     });
     const load = (seconds) => {
-        const [command, ...words] = pinned(1, 'wrk', '-t', 1, '-c', 20, '-d', `${seconds}s`, `http://127.0.0.1:${at}/`);
+        const [command, ...words] = pinned(1, ...by(at, seconds));
         const said = execFileSync(command, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-        return { requests: Number(/(\d+) requests in/.exec(said)[1]), perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(said)[1]) };
+        return { requests: Number(/(\d+) requests in|(\d+) succeeded/.exec(said).slice(1).find(Boolean)), perSecond: Number(/Requests\/sec:\s+([\d.]+)|([\d.]+) req\/s/.exec(said).slice(1).find(Boolean)) };
     };
     return { pid, load, open: (rate) => openLoop(at, rate), switchOn: () => switchOn(pid, state), stop: () => stop(pid) };
+}
+
+// No load: what a service costs that has nothing to do, for each second.
+function idleFor(seconds) {
+    execFileSync('sleep', [String(seconds)]);
+    return { requests: seconds, perSecond: 1 };
 }
 
 // Each cell: what it is, how it is started, and how much load a slice is.
@@ -244,6 +269,13 @@ const CELLS = {
     'node-text': { text: 'Node, short text', node: true, launch: (node, peer) => http(node, peer, 'http-server.js'), slice: 1 },
     'node-hash': { text: 'Node, file and hash', node: true, launch: (node, peer) => http(node, peer, 'hash-server.js'), slice: 1 },
     'node-redis': { text: 'Node, two Redis commands', node: true, launch: (node, peer) => http(node, peer, 'context-server.js', 'REDIS'), slice: 1 },
+    'node-pg': { text: 'Node, two queries by pg', node: true, launch: (node, peer) => http(node, peer, 'cell-server.js', 'pg'), slice: 1 },
+    'node-ssr': { text: 'Node, a page rendered', node: true, launch: (node, peer) => http(node, peer, 'cell-server.js', 'ssr'), slice: 1 },
+    'node-nest': { text: 'Node, NestJS', node: true, launch: (node, peer) => http(node, peer, 'cell-server.js', 'nest'), slice: 1 },
+    'node-http2': { text: 'Node, HTTP/2', node: true, client: 'h2load', launch: (node, peer) => http(node, peer, 'cell-server.js', 'http2'), slice: 1 },
+    'node-websocket': { text: 'Node, WebSockets', node: true, launch: (node, peer) => http(node, peer, 'cell-server.js', 'websocket'), slice: 1 },
+    'node-idle': { text: 'Node, idle: a second', node: true, launch: async (node, peer) => ({ ...(await http(node, peer, 'http-server.js')), load: idleFor }), slice: 3, idle: true },
+    'redis-idle': { text: 'Redis, idle: a second', launch: async () => ({ ...(await redis(1)), load: idleFor }), slice: 3, idle: true },
     'node-mixed': { text: 'Node, files, names, Redis', node: true, launch: (node, peer) => http(node, peer, 'mixed-server.js', 'REDIS'), slice: 1 },
 };
 const USUAL_CELLS = ['redis', 'redis-p16', 'node-text', 'node-hash', 'node-redis'];
@@ -266,7 +298,7 @@ async function* pairs(cell, mode, node) {
     const rate = LOAD * saturated().perSecond, measured = options.latency ? () => service.open(rate) : saturated;
     let before = measured();
     for (let i = 0; i < TIMES; i++) {
-        const steal = stolen(), detach = peer ? await service.switchOn() : mode === UPROBES ? await probeEntries(target.pid) : mode === LTTNG ? await recordPoints(target.pid) : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service));
+        const steal = stolen(), detach = peer ? await service.switchOn() : mode === UPROBES ? await probeEntries(target.pid) : mode === LTTNG ? await recordPoints(target.pid) : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service || CELLS[cell].idle));
         const first = detach ? measured().requests : 0; // it warms up too: names, caches, contexts
         const traced = measured(), told = detach ? await detach() : {};
         if (detach) measured();
@@ -286,7 +318,7 @@ function combinations() {
     const versions = (options.node ?? [process.execPath]).map((path) => ({ path, version: execFileSync(path, ['--version'], { encoding: 'utf8' }).trim() }));
     const cells = (options.cells?.split(',') ?? USUAL_CELLS).filter((cell) => {
         if (!(cell in CELLS)) throw new Error(`there is no cell '${cell}'; there are ${Object.keys(CELLS).join(', ')}`);
-        const client = CELLS[cell].node ? 'wrk' : 'redis-benchmark';
+        const client = CELLS[cell].client ?? (CELLS[cell].node ? 'wrk' : 'redis-benchmark');
         if (!has(client)) console.log(`not measured: ${CELLS[cell].text}, ${client} is not installed (tools/install-deps bench)`);
         return has(client);
     });
@@ -420,6 +452,7 @@ try {
         print();
     }
 } finally {
+    for (const end of stores.reverse()) await end();
     for (const child of running) child.kill('SIGTERM');
     lttng?.stop();
     fs.rmSync(work, { recursive: true, force: true });
