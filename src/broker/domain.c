@@ -11,6 +11,14 @@
 #include "base/macro.h"
 #include "broker/sandbox.h"
 
+/* Has it no user but its own, which nobody else has? */
+static bool is_confined(const char *users)
+{
+    unsigned long real, effective, saved;
+    return sscanf(users, "%lu %lu %lu", &real, &effective, &saved) == 3 && real == effective &&
+           real == saved && sandbox_is_nobody_else((uid_t)real);
+}
+
 int domain_of(const struct proc *proc, struct domain *ret_domain)
 {
     enum { STATUS_MAX = 64 << 10 };
@@ -23,9 +31,10 @@ int domain_of(const struct proc *proc, struct domain *ret_domain)
         !proc_parse_status_text(status, length, "Uid", domain.users, sizeof(domain.users)) ||
         !proc_exists(proc))
         return -ESRCH;
-    if (sandbox_is_nobody_else((uid_t)strtoul(domain.users, NULL, 10)))
+    bool confined = is_confined(domain.users);
+    if (confined)
         snprintf(domain.users, sizeof(domain.users), "confined");
-    domain.owner = directory.st_uid;
+    domain.owner = confined ? 0 : directory.st_uid; /* which would be itself */
     domain.user_namespace = namespace.st_ino;
     *ret_domain = domain;
     return 0;

@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 #include "base/process_file.h"
+#include "broker/domain.h"
 #include "broker/protocol.h"
+#include "broker/sandbox.h"
 #include "held.h"
 #include "symbol/memory.h"
 #include "test.h"
@@ -414,6 +416,36 @@ static void users_have_workers_of_their_own(void **state)
     broker_free(broker);
 }
 
+static struct domain domain_for(pid_t pid, uid_t user)
+{
+    struct domain domain;
+    while (proc_status_number(held(pid), "Uid") != (long)user)
+        sched_yield();
+    assert_int_equal(domain_of(held(pid), &domain), 0);
+    return domain;
+}
+
+/* Each has a user of its own, and the kernel says that user owns it; still they are one domain, so that a
+ * host with hundreds of them needs no hundreds of workers. */
+static void confined_processes_are_one_domain(void **state)
+{
+    enum { NOBODY_ELSE = 1560281088 + 4711 };
+    if (geteuid() != 0)
+        skip();
+    assert_true(sandbox_is_nobody_else(NOBODY_ELSE));
+    pid_t a = sleeper(NOBODY_ELSE), b = sleeper(NOBODY_ELSE + 1), c = sleeper(65534),
+          d = sleeper_with_rights(NOBODY_ELSE);
+    struct domain first = domain_for(a, NOBODY_ELSE), second = domain_for(b, NOBODY_ELSE + 1),
+                  user = domain_for(c, 65534), with_rights = domain_for(d, NOBODY_ELSE);
+    assert_true(domain_same(&first, &second));
+    assert_false(domain_same(&first, &user));
+    assert_false(domain_same(&first, &with_rights));
+    end(a);
+    end(b);
+    end(c);
+    end(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +453,7 @@ int main(void)
         cmocka_unit_test(one_that_breaks_the_rules),
         cmocka_unit_test(others_are_served_while_a_worker_works),
         cmocka_unit_test(users_have_workers_of_their_own),
+        cmocka_unit_test(confined_processes_are_one_domain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
