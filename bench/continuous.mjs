@@ -9,6 +9,8 @@
 //   bytes_a_day    what the store's windows of a length take for a day
 //   node bench/continuous.mjs MINUTES [--frequency 20] [--store DIR] [--sonde PATH] [--commit COMMIT]      (root)
 //   node bench/continuous.mjs 0      what all runs of the newest commit say together
+//   node bench/continuous.mjs MINUTES --against SONDE    the same beside another build, which samples the same minutes: CPU time and memory a stack
+//                                    of both (a line with "against"); without --metrics, which both lack
 // SPDX-License-Identifier: Apache-2.0
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +23,7 @@ import { freePort, pause } from './measure.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..'), results = path.join(root, 'bench/results/continuous.jsonl');
 const text = (value) => ({ type: 'string', default: value });
-const { values: o, positionals } = parseArgs({ allowPositionals: true, options: { frequency: text('20'), store: text(path.join(os.tmpdir(), 'sonde-continuous')), sonde: text(path.join(root, 'build/sonde')), commit: text(''), piece: text('10') } });
+const { values: o, positionals } = parseArgs({ allowPositionals: true, options: { frequency: text('20'), store: text(path.join(os.tmpdir(), 'sonde-continuous')), sonde: text(path.join(root, 'build/sonde')), commit: text(''), piece: text('10'), against: text('') } });
 const commit = o.commit || spawnSync('git', ['-C', root, 'log', '-1', '--format=%h', '--', 'src'], { encoding: 'utf8' }).stdout.trim();
 const LOOK_MS = 5000, TICK_HZ = 100, minutes = Number(positionals[0] ?? 480);
 
@@ -34,11 +36,29 @@ const read = (file) => {
 };
 
 // sonde's processes: the one that was started and those that it forked, by the store in their arguments.
-const processes = () => fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && read(`/proc/${pid}/cmdline`).startsWith(`${o.sonde}\0profile\0`) && read(`/proc/${pid}/cmdline`).includes(`\0${o.store}\0`));
+const processes = (store, program) => fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && read(`/proc/${pid}/cmdline`).startsWith(`${program}\0profile\0`) && read(`/proc/${pid}/cmdline`).includes(`\0${store}\0`));
 
-function look() {
+// A control group in which all CPU time counts, also of processes that have ended: of the first version or of the second; NULL where there is none.
+function group(name) {
+    for (const [dir, file, perSecond] of [['/sys/fs/cgroup/cpuacct', 'cpuacct.usage', 1e9], ['/sys/fs/cgroup/unified', 'cpu.stat', 1e6], ['/sys/fs/cgroup', 'cpu.stat', 1e6]]) {
+        const at = path.join(dir, `sonde-continuous-${process.pid}-${name}`);
+        try {
+            fs.mkdirSync(at);
+        } catch {
+            continue;
+        }
+        const seconds = () => Number(/^(?:usage_usec )?(\d+)/.exec(read(path.join(at, file)))?.[1] ?? NaN) / perSecond;
+        if (Number.isFinite(seconds())) return { seconds, procs: path.join(at, 'cgroup.procs'), remove: () => { try { fs.rmdirSync(at); } catch { /* somebody is in it still */ } } };
+        fs.rmdirSync(at);
+    }
+    return null;
+}
+// sonde, in that group.
+const launch = (within, args) => (within ? spawn('/bin/sh', ['-c', 'echo $$ > "$0" && exec "$@"', within.procs, ...args], { stdio: ['ignore', 'ignore', 'pipe'] }) : spawn(args[0], args.slice(1), { stdio: ['ignore', 'ignore', 'pipe'] }));
+
+function look(store = o.store, program = o.sonde) {
     const sum = { cpu_s: 0, rss: 0, own: 0, pss: 0 };
-    for (const pid of processes()) {
+    for (const pid of processes(store, program)) {
         const stat = read(`/proc/${pid}/stat`).split(') ').pop().split(' '), status = read(`/proc/${pid}/status`), kb = (of, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(of)?.[1] ?? 0) / 1024;
         sum.cpu_s += (Number(stat[11]) + Number(stat[12])) / TICK_HZ;
         sum.rss += kb(status, 'VmRSS');
@@ -70,14 +90,14 @@ const mean = (list) => list.reduce((a, b) => a + b, 0) / Math.max(1, list.length
 async function run() {
     const port = await freePort(), started = new Date().toISOString();
     fs.mkdirSync(o.store, { recursive: true });
-    const sonde = spawn(o.sonde, ['profile', '--all', '-F', o.frequency, '--store', o.store, '--metrics', `127.0.0.1:${port}`, '--service', 'machine'], { stdio: ['ignore', 'ignore', 'pipe'] });
+    const within = group('one'), sonde = launch(within, [o.sonde, 'profile', '--all', '-F', o.frequency, '--store', o.store, '--metrics', `127.0.0.1:${port}`, '--service', 'machine']);
     let said = '', stops = false;
     sonde.stderr.setEncoding('utf8').on('data', (part) => (said += part));
     const ended = once(sonde, 'close'), end = Date.now() + minutes * 60000, pieces = [];
     for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => (stops = true));
     await pause(2000);
     while (!stops && sonde.exitCode === null && Date.now() < end) {
-        const from = look(), start = Date.now(), before = machine(), looks = [];
+        const from = look(), used = within?.seconds(), start = Date.now(), before = machine(), looks = [];
         while (!stops && sonde.exitCode === null && Date.now() < end && Date.now() - start < Number(o.piece) * 60000) {
             await pause(Math.min(LOOK_MS, Math.max(1, end - Date.now())));
             if (sonde.exitCode === null) looks.push(look());
@@ -85,17 +105,50 @@ async function run() {
         if (!looks.length) break;
         const seconds = (Date.now() - start) / 1000, after = machine(), counts = await fetch(`http://127.0.0.1:${port}/metrics`).then((r) => r.text()).catch(() => ''), count = (name) => Number(counts.split('\n').find((l) => l.startsWith(`${name} `))?.split(' ')[1] ?? NaN);
         const memory = Object.fromEntries(['own', 'rss', 'pss'].flatMap((k) => [[`${k}_mb`, round(mean(looks.map((l) => l[k])))], [`${k}_most_mb`, round(Math.max(...looks.map((l) => l[k])))]]));
-        const line = { commit, run: started, frequency: Number(o.frequency), minutes: round(seconds / 60), processes_percent: round((100 * (looks.at(-1).cpu_s - from.cpu_s)) / seconds), ...memory, lost: count('sonde_profile_lost_samples_total'), kept: count('sonde_profile_windows_total{result="kept"}'), failed: count('sonde_profile_windows_total{result="failed"}'), series: counts.split('\n').filter((l) => l.includes('function_cpu_seconds_total{')).length, ...disk(), busy_percent: round(100 * (1 - (after.idle - before.idle) / (after.all - before.all))), forks: after.forks - before.forks };
+        const line = { commit, run: started, frequency: Number(o.frequency), minutes: round(seconds / 60), processes_percent: round((100 * (within ? within.seconds() - used : looks.at(-1).cpu_s - from.cpu_s)) / seconds), ...memory, lost: count('sonde_profile_lost_samples_total'), kept: count('sonde_profile_windows_total{result="kept"}'), failed: count('sonde_profile_windows_total{result="failed"}'), series: counts.split('\n').filter((l) => l.includes('function_cpu_seconds_total{')).length, ...disk(), busy_percent: round(100 * (1 - (after.idle - before.idle) / (after.all - before.all))), forks: after.forks - before.forks };
         pieces.push(line);
         fs.appendFileSync(results, `${JSON.stringify(line)}\n`);
     }
     if (sonde.exitCode === null) sonde.kill('SIGINT');
     await ended;
+    within?.remove();
     const number = (pattern) => Number(pattern.exec(said)?.[1] ?? NaN);
     const summary = { commit, run: started, ended: { minutes: round(pieces.reduce((s, p) => s + p.minutes, 0)), exit: sonde.exitCode, stacks: number(/sonde: (\d+) stacks/), complete_percent: number(/stacks, ([\d.]+) %/), lost: number(/; (\d+) lost/), program_ns_a_tick: number(/sampler (\d+) ns a tick/), agent_percent: number(/agent ([\d.]+) %/), maps_mb: number(/and (\d+) MB of maps/), said: said.trim().replaceAll(o.store, 'DIR') } };
     fs.appendFileSync(results, `${JSON.stringify(summary)}\n`);
 }
 
+async function runAgainst() {
+    const sides = [o.sonde, o.against].map((program, i) => {
+        const store = `${o.store}-${i}`, within = group(String(i));
+        fs.mkdirSync(store, { recursive: true });
+        const side = { program, store, within, own: [], text: '', said: () => side.text };
+        side.child = launch(within, [program, 'profile', '--all', '-F', o.frequency, '--store', store]);
+        side.child.stderr.setEncoding('utf8').on('data', (part) => (side.text += part));
+        side.ended = once(side.child, 'close');
+        return side;
+    });
+    if (!sides[0].within) throw new Error('there is no control group to count CPU time in');
+    const before = machine(), end = Date.now() + minutes * 60000;
+    while (Date.now() < end) {
+        await pause(LOOK_MS);
+        for (const side of sides) side.own.push(look(side.store, side.program).own);
+    }
+    const after = machine();
+    for (const { child } of sides) child.kill('SIGINT');
+    const line = { commit, against: [], minutes, busy_percent: round(100 * (1 - (after.idle - before.idle) / (after.all - before.all))), forks: after.forks - before.forks };
+    for (const { program, within, own, said, ended } of sides) {
+        await ended;
+        const stacks = Number(/sonde: (\d+) stacks/.exec(said())?.[1] ?? NaN), seconds = within.seconds();
+        line.against.push({ sonde: program, stacks, lost: Number(/; (\d+) lost/.exec(said())?.[1]), complete_percent: Number(/stacks, ([\d.]+) %/.exec(said())?.[1]), cpu_percent: round((100 * seconds) / (60 * minutes)), us_a_stack: round((1e6 * seconds) / stacks), own_mb: round(mean(own)), own_most_mb: round(Math.max(...own)) });
+        within.remove();
+    }
+    fs.appendFileSync(results, `${JSON.stringify(line)}\n`);
+    for (const side of line.against) console.log(`${side.sonde}: ${side.us_a_stack} us a stack, ${side.cpu_percent} % of a CPU, ${side.stacks} stacks, ${side.lost} lost, ${side.complete_percent} % complete, ${side.own_mb} MB (most ${side.own_most_mb})`);
+    console.log(`machine ${line.busy_percent} % busy, ${line.forks} processes and threads started`);
+    process.exit(0);
+}
+
+if (minutes > 0 && o.against) await runAgainst();
 if (minutes > 0) await run();
 const rows = (fs.existsSync(results) ? fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((l) => JSON.parse(l)) : []), newest = rows.at(-1)?.commit;
 const lines = rows.filter((r) => r.commit === newest && r.minutes), ends = rows.filter((r) => r.commit === newest && r.ended && Number.isFinite(r.ended.stacks));

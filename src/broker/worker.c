@@ -82,6 +82,13 @@ static int ask(pid_t pid, enum proc_question question, const char *name, uint64_
     int fd = answer_at_hand(pid, question, name);
     if (fd >= 0)
         return fd;
+    /* Who asks whether a process is there asks for its stat next, which says it, too. */
+    if (question == PROC_EXISTS && giver != broker && pid > 0) {
+        fd = ask(pid, PROC_TEXT, "stat", 0, 0);
+        if (fd >= 0)
+            close(fd);
+        return MIN(fd, 0);
+    }
     int r = broker_send(broker, head, name, name ? strlen(name) + 1 : 0, -1);
     if (r < 0)
         return r;

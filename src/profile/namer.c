@@ -3,6 +3,7 @@
 #include "profile/namer.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,9 @@ enum {
     NEW_MAX = ANSWER_MAX - 3 * NAMER_TEXT_MAX,
     STACKS_MAX = 40 << 10,
     STACK_BYTES_MAX = sizeof(struct namer_stack) + NAMER_STACK_MAX * sizeof(uint32_t),
+    MAPPED_BYTES =
+        128 << 10, /* from this size on, freed memory goes back at once: debug information is large */
+    TRIM_KEEP = 1 << 20,
     AWHILE_MS = 50 /* then it answers what it has named: the sampler has other things to do, too */
 };
 _Static_assert(STACKS_MAX + STACK_BYTES_MAX + sizeof(struct namer_answer) < NEW_MAX, "and some new frames");
@@ -42,6 +46,7 @@ _Static_assert(NAMER_STACK_MAX == ARRAY_SIZE(((struct process_stack *)0)->frames
 static void *begin(void)
 {
     struct reading *r = calloc(1, sizeof(*r));
+    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES); /* else it grows with what was freed */
     if (!r || native_files_new(&r->files) < 0 || profile_new(&r->frames) < 0)
         return NULL;
     native_files_on_forget(r->files, tables_drop, &r->tables);
@@ -359,6 +364,7 @@ static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, st
         break;
     case NAMER_TIDY:
         native_files_trim(r->files, ask->closed);
+        malloc_trim(TRIM_KEEP);
         return 0;
     case NAMER_NAME:
         return name_stacks(r, rest, ask, &head->stacks);

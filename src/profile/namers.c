@@ -23,6 +23,7 @@ enum {
     MEANWHILE_MS = 20,
     INTERRUPTED_MS = 500, /* who wants to end waits so long */
     SPARED_S = 10,        /* one that was asked so lately is not ended for another */
+    IDLE_S = 60,          /* one that was not asked for so long is ended, where few samples are taken */
     TEXTS_MAX = 64 << 20  /* bytes of names that a namer may have kept for it */
 };
 
@@ -35,6 +36,7 @@ int namers_new(const struct namer_options *options, struct tables *tables, struc
     }
     r->options = *options;
     r->tables = tables;
+    r->idle_ns = IDLE_S * NS_PER_S;
     r->source = (struct namers_source){lender_worker, lender_worker_of_ended, lender_end_worker};
     *ret_namers = r;
     return 0;
@@ -43,6 +45,11 @@ int namers_new(const struct namer_options *options, struct tables *tables, struc
 void namers_take_from(struct namers *r, const struct namers_source *source)
 {
     r->source = *source;
+}
+
+void namers_end_idle_after(struct namers *r, uint64_t idle_ns)
+{
+    r->idle_ns = idle_ns;
 }
 
 static size_t rows_bytes(const struct namers *r)
@@ -413,17 +420,36 @@ int namers_take_more(struct namers *r, struct namer *namer, pid_t pid)
 
 /* ---- rows ---- */
 
-void namers_give_rows(struct namers *r, struct namer *namer, const uint32_t *serials, size_t count)
+/* The kernel's copy stays: of a program that is started again and again, it would be made anew each time. */
+void namers_give_rows(struct namer *namer, const uint32_t *serials, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t *at = map_get(&namer->copied, serials[i]);
         struct copied_rows *rows = at ? (struct copied_rows *)(uintptr_t)*at : NULL;
-        if (!rows || --rows->users)
-            continue;
+        if (rows && rows->users)
+            rows->users--;
+    }
+}
+
+static void forget_unused(struct namers *r, struct namer *namer)
+{
+    ARRAY(uint64_t) unused = {0};
+    map_foreach (&namer->copied, slot)
+        if (!((struct copied_rows *)(uintptr_t)slot->value)->users)
+            (void)array_add(&unused, slot->key);
+    array_foreach (&unused, serial) {
+        struct copied_rows *rows = (struct copied_rows *)(uintptr_t)*map_get(&namer->copied, *serial);
         tables_remove(r->tables, &rows->range);
         free(rows);
-        map_remove(&namer->copied, serials[i]);
+        map_remove(&namer->copied, *serial);
     }
+    array_done(&unused);
+}
+
+void namers_forget_rows(struct namers *r)
+{
+    array_foreach (&r->list, namer)
+        forget_unused(r, *namer);
 }
 
 /* The kernel's copy of the rows that a mapping leads to. NULL: there is no room. */
@@ -483,7 +509,7 @@ void namers_take_description(struct namers *r, struct subject *subject, const st
         }
         m->serial = 0;
     }
-    namers_give_rows(r, subject->namer, subject->rows.at, subject->rows.count);
+    namers_give_rows(subject->namer, subject->rows.at, subject->rows.count);
     array_done(&subject->rows);
     subject->rows.at = serials.at;
     subject->rows.count = serials.count;
@@ -496,10 +522,15 @@ void namers_take_description(struct namers *r, struct subject *subject, const st
 
 void namers_tidy(struct namers *r, uint32_t closed)
 {
+    uint64_t now_ns = clock_monotonic_ns();
     for (size_t i = r->list.count; i-- > 0;) {
         struct answered answered;
         uint64_t used_ns = r->list.at[i]->used_ns;
         struct namer *namer = r->list.at[i];
+        if (r->options.lazy && now_ns - used_ns > r->idle_ns) {
+            end_namer(r, namer, false);
+            continue;
+        }
         namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_TIDY, .batch = r->batch, .closed = closed});
         if (namers_exchange(r, namer, 0, &answered) == 0)
             namer->used_ns = used_ns; /* that was no use of it */

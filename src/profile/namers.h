@@ -60,6 +60,9 @@ struct namers_source {
     void (*end)(uint32_t number, bool failed);
 };
 void namers_take_from(struct namers *namers, const struct namers_source *source);
+/* The same: how long one is kept that is not asked; namers_tidy() ends it then, where few samples are taken
+ * (lazy). A minute without this call. */
+void namers_end_idle_after(struct namers *namers, uint64_t idle_ns);
 
 /* Has a namer for the domain of a process that will be read soon: it takes a moment to begin. */
 void namers_prepare(struct namers *namers, pid_t pid);
@@ -102,6 +105,9 @@ void subject_free(struct namers *namers, struct subject *subject);
 /* Its namer has ended, or it is of another domain by now: it has to be opened again. */
 bool subject_is_lost(const struct namers *namers, struct subject *subject);
 
+/* Its namer has ended: rows that the kernel's description of it leads to were given back. */
+bool subject_has_no_namer(const struct namers *namers, const struct subject *subject);
+
 /* Reads it again. -ESRCH when it ended: then what is known is all that will be, but for what the kernel
  * announced. */
 int subject_refresh(struct namers *namers, struct subject *subject, struct sampler_process *ret_description);
@@ -123,6 +129,10 @@ void subject_walk(struct namers *namers, struct subject *subject, struct profile
 
 /* Whether it is one of the namers: what they do is no part of a profile. */
 bool namers_has(const struct namers *namers, pid_t pid);
+
+/* Rows in the kernel's array that no subject leads to any more are given back: they stay there until then,
+ * for the next process that maps their file. */
+void namers_forget_rows(struct namers *namers);
 
 /* Gives memory back: of files that nothing has mapped so many stay known. */
 void namers_tidy(struct namers *namers, uint32_t closed);

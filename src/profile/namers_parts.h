@@ -17,7 +17,7 @@ struct known_frame {
 /* Rows of a namer that the kernel has. */
 struct copied_rows {
     uint32_t low, high; /* where the namer has them */
-    unsigned users;
+    unsigned users;     /* 0: it stays until room is needed */
     struct table_range range;
 };
 
@@ -42,7 +42,7 @@ struct namers {
     struct tables *tables;
     ARRAY(struct namer *) list;
     uint32_t batch;
-    uint64_t ended_cpu_ns;
+    uint64_t ended_cpu_ns, idle_ns;
     size_t ended_too_large, short_of_memory, failed;
     char *bytes; /* BROKER_BYTES_MAX, of an answer */
     struct text ask;
@@ -83,6 +83,6 @@ int namers_take_more(struct namers *namers, struct namer *namer, pid_t pid);
  * of this process's own alone. */
 void namers_take_description(struct namers *namers, struct subject *subject, const struct answered *answered,
                              struct sampler_process *ret_description);
-void namers_give_rows(struct namers *namers, struct namer *namer, const uint32_t *serials, size_t count);
+void namers_give_rows(struct namer *namer, const uint32_t *serials, size_t count);
 
 #endif

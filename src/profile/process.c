@@ -50,12 +50,6 @@ int process_open(pid_t pid, struct native_files *files, struct process_shared *s
         free(p);
         return r;
     }
-    _cleanup_(proc_unrefp) struct proc *proc = NULL;
-    char name[PROC_NAME_BYTES];
-    if (proc_open(pid, &proc) == 0) {
-        proc_read_name(proc, name);
-        snprintf(p->name, sizeof(p->name), "%.*s", (int)sizeof(p->name) - 1, name);
-    }
     p->born_ns = p->loaded_ns = clock_monotonic_ns();
     find_runtimes(p, p->born_ns);
     *ret_process = p;

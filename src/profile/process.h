@@ -54,7 +54,6 @@ enum {
 
 struct process {
     pid_t pid;
-    char name[32];
     struct native *native;
     struct process_shared *shared;
     struct {

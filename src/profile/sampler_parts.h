@@ -37,7 +37,7 @@ struct sampler {
     struct namers *namers;
     struct kernel_names *kernel;
     struct sideband *sideband; /* NULL: not to be had */
-    uint64_t tidied_ns, made_room_ns;
+    uint64_t tidied_ns, made_room_ns, settled_ns;
     size_t lacked_rows;    /* processes whose files did not all find room */
     size_t folded;         /* processes that share a place in the profile with others of their name */
     uint64_t announced_ns; /* its news are known until then */

@@ -313,6 +313,7 @@ int sampler_add_newborn(struct sampler *s)
 #define TIDY_NS   (10 * NS_PER_S)
 #define TRIM_KEEP (1u << 20)
 #define ROOM_NS   NS_PER_S
+#define SETTLE_NS NS_PER_S
 
 /* Known although nothing has them mapped, so that their rows need not be read again. */
 #define CLOSED_FILES 256
@@ -357,6 +358,20 @@ static void forget_ended(struct sampler *s)
     array_done(&pids);
 }
 
+/* Whose namer has ended: what the kernel knows of them leads to rows that may be others' soon. */
+static void forget_lost(struct sampler *s)
+{
+    ARRAY(pid_t) pids = {0};
+    map_foreach (&s->processes, slot) {
+        const struct subject *process = (const struct subject *)(uintptr_t)slot->value;
+        if (process && subject_has_no_namer(s->namers, process))
+            (void)array_add(&pids, (pid_t)slot->key);
+    }
+    array_foreach (&pids, pid)
+        sampler_drop(s, *pid);
+    array_done(&pids);
+}
+
 /* Children that were never met have their parent's description: of rows that may be others' soon. And nobody
  * would miss them when the news of their end was lost. */
 static void forget_heirs(struct sampler *s)
@@ -383,8 +398,16 @@ void sampler_settle(struct sampler *s)
         s->made_room_ns = s->now_ns;
         namers_tidy(s->namers, 0);
     }
-    if (s->tables.given_rows.count)
+    /* Each process that the kernel's half knows is looked at then. */
+    if (!lacked && s->now_ns - s->settled_ns < SETTLE_NS)
+        return;
+    s->settled_ns = s->now_ns;
+    if (lacked || s->tables.rows_used > s->tables.row_limit / 2)
+        namers_forget_rows(s->namers);
+    if (s->tables.given_rows.count) {
+        forget_lost(s);
         forget_heirs(s);
+    }
     tables_settle(&s->tables);
     if (!lacked)
         return;

@@ -63,7 +63,7 @@ void subject_free(struct namers *r, struct subject *s)
     if (namers_numbered(r, s->namer_number)) {
         (void)broker_send(s->namer->socket, (struct broker_head){.verb = BROKER_DROP, .target = s->pid}, NULL,
                           0, -1);
-        namers_give_rows(r, s->namer, s->rows.at, s->rows.count);
+        namers_give_rows(s->namer, s->rows.at, s->rows.count);
     }
     array_done(&s->rows);
     array_done(&s->frames);
@@ -71,9 +71,14 @@ void subject_free(struct namers *r, struct subject *s)
     free(s);
 }
 
+bool subject_has_no_namer(const struct namers *r, const struct subject *s)
+{
+    return !namers_numbered(r, s->namer_number);
+}
+
 bool subject_is_lost(const struct namers *r, struct subject *s)
 {
-    if (!namers_numbered(r, s->namer_number))
+    if (subject_has_no_namer(r, s))
         return true;
     if (s->gone || s->batch == r->batch)
         return false;

@@ -339,7 +339,7 @@ static void rows_of_others_are_not_reached(void **state)
 
 static void rows_are_given_back(void **state)
 {
-    static struct sampler_process of_a;
+    static struct sampler_process of_a, as_before;
     struct subject *a, *again;
     begin_both();
     assert_int_equal(subject_open(namers, OF_A, &of_a, &a), 0);
@@ -347,8 +347,19 @@ static void rows_are_given_back(void **state)
     assert_int_equal(tables.rows_used, 2); /* shared by processes of one domain */
     subject_free(namers, a);
     assert_int_equal(tables.rows_used, 2);
+    namers_forget_rows(namers); /* they are used */
+    assert_int_equal(tables.rows_used, 2);
     subject_free(namers, again);
+    assert_int_equal(tables.rows_used, 2); /* for the next process that maps the file */
+    assert_int_equal(subject_open(namers, OF_A, &as_before, &again), 0);
+    assert_int_equal(tables.rows_used, 2);
+    assert_int_equal(tables.given_rows.count, 0);
+    assert_int_equal(as_before.mappings[0].rows_low, of_a.mappings[0].rows_low);
+    assert_true(as_before.mappings[0].rows_high > as_before.mappings[0].rows_low);
+    subject_free(namers, again);
+    namers_forget_rows(namers);
     assert_int_equal(tables.rows_used, 0);
+    assert_int_equal(tables.given_rows.count, 1); /* until nobody in the kernel reads them */
     end_both(NULL, NULL);
 }
 
@@ -515,6 +526,28 @@ static void after_a_copy_was_walked_more_may_be_known(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* Where few samples are taken, a namer that nobody asks is memory for nothing. */
+static void one_that_is_idle_is_ended(void **state)
+{
+    struct subject *a, *again;
+    static struct sampler_process of_a;
+    begin_lazily(&a, &of_a);
+    namers_tidy(namers, 0);
+    assert_int_equal(namers_counts(namers).namers, 1);
+    assert_false(subject_has_no_namer(namers, a));
+    namers_end_idle_after(namers, 0);
+    namers_tidy(namers, 0);
+    assert_int_equal(namers_counts(namers).namers, 0);
+    assert_int_equal(failed, 0);
+    assert_true(subject_has_no_namer(namers, a));
+    assert_true(subject_is_lost(namers, a));
+    subject_free(namers, a);
+    assert_int_equal(subject_open(namers, OF_A, &of_a, &again), -EAGAIN); /* as this source has it */
+    assert_int_equal(subject_open(namers, OF_A, &of_a, &again), 0);
+    assert_string_equal(named(again, 0x1010), "of_a");
+    end_both(again, NULL);
+}
+
 int main(void)
 {
     asked = mmap(NULL, 2 * sizeof(*asked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -530,6 +563,7 @@ int main(void)
         cmocka_unit_test(several_are_begun_before_one_has_answered),
         cmocka_unit_test(those_of_one_that_ends_are_lost_together),
         cmocka_unit_test(after_a_copy_was_walked_more_may_be_known),
+        cmocka_unit_test(one_that_is_idle_is_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
