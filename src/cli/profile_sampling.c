@@ -300,6 +300,7 @@ int profile_sampling_run(struct profile_sampling *s, struct problem *problem)
     uint64_t end_ns = UINT64_MAX;
     if (s->options->seconds > 0)
         end_ns = clock_monotonic_ns() + (uint64_t)(s->options->seconds * 1e9);
+    s->profile->began_ns = clock_monotonic_ns();
     s->profile->start_ns = clock_realtime_ns();
     if (s->gate >= 0 && write(s->gate, "g", 1) != 1)
         return problem_set(problem, -errno, "cannot start the command: %s", strerror(errno));

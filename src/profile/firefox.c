@@ -302,11 +302,11 @@ static int sorted_samples(const struct profile *p, struct profile_sample **ret_s
     return 0;
 }
 
-static void add_meta(const struct profile *p, const char *title, struct text *out)
+static void add_meta(const struct profile *p, const char *title, double start_ns, struct text *out)
 {
     text_addf(out,
               "{\"meta\":{\"interval\":%.6f,\"startTime\":%.3f,\"processType\":0,\"product\":", /* in ms */
-              p->period ? (double)p->period / 1e6 : 1.0, (double)p->start_ns / 1e6);
+              p->period ? (double)p->period / 1e6 : 1.0, start_ns / 1e6);
     add_string(out, title);
     text_add(out, ",\"importedFrom\":\"sonde\",\"stackwalk\":1,\"debug\":false,\"version\":30,"
                   "\"preprocessedProfileVersion\":60,\"symbolicated\":true,"
@@ -328,7 +328,12 @@ int firefox_write(const struct profile *p, const char *title, struct text *out)
     }
     for (size_t i = 0; i < count; i++)
         start = MIN(start, samples[i].time_ns);
-    add_meta(p, title, out);
+    double start_ns = (double)p->start_ns;
+    if (p->began_ns && start >= p->began_ns) /* or there is none */
+        start = p->began_ns;
+    else if (p->began_ns)
+        start_ns -= (double)(p->began_ns - start);
+    add_meta(p, title, start_ns, out);
     add_shared(p, files, files + p->strings.count, out);
     text_add(out, ",\"threads\":[");
     for (size_t i = 0, end; i < count; i = end) {

@@ -62,7 +62,7 @@ int profile_restart(struct profile *p, size_t most)
     array_clear(&p->business);
     profile_windows_end(p);
     profile_intervals_end(p);
-    p->start_ns = p->end_ns = 0;
+    p->start_ns = p->end_ns = p->began_ns = 0;
     if (p->frames.count > most || p->failed) {
         arena_done(&p->texts);
         array_done(&p->strings);
@@ -274,8 +274,10 @@ int profile_merge_places(struct profile *into, const struct profile *from, uint3
         s.node = nodes[s.node];
         profile_keep(into, &s);
     }
-    if (from->start_ns && (!into->start_ns || from->start_ns < into->start_ns))
+    if (from->start_ns && (!into->start_ns || from->start_ns < into->start_ns)) {
         into->start_ns = from->start_ns;
+        into->began_ns = from->began_ns;
+    }
     into->end_ns = MAX(into->end_ns, from->end_ns);
     free(strings);
     free(frames);

@@ -75,6 +75,7 @@ struct profile {
     size_t sample_limit;       /* 0: samples are not kept */
     size_t node_limit;         /* what does not fit counts for the node above */
     uint64_t start_ns, end_ns; /* CLOCK_REALTIME; 0 unknown */
+    uint64_t began_ns;         /* start_ns by the samples' clock, CLOCK_MONOTONIC; 0 unknown */
     uint64_t period;           /* weight of one sample at the asked rate; 0 unknown */
     char event[32];            /* "cpu", "off-cpu", "page-faults" */
     char unit[16];             /* of weights: "nanoseconds", "count", "samples" */

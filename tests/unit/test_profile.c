@@ -295,6 +295,40 @@ static void one_name_in_two_files(void **state)
     profile_free(q);
 }
 
+static struct text written_for_firefox(const struct profile *p)
+{
+    struct text text = {0};
+    assert_int_equal(firefox_write(p, "", &text), 0);
+    return text;
+}
+
+/* Times count from the profile's start, also when it was waited for the first sample. */
+static void times_count_from_the_start(void **state)
+{
+    struct profile *p;
+    assert_int_equal(profile_new(&p), 0);
+    uint32_t node = profile_child(p, 0, profile_named_frame(p, "main", FRAME_NATIVE));
+    const struct profile_sample samples[] = {{.time_ns = 6500000000, .weight = 1, .node = node},
+                                             {.time_ns = 7000000000, .weight = 1, .node = node}};
+    p->sample_limit = ARRAY_SIZE(samples);
+    for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
+        profile_count(p, node, 1, 1);
+        profile_keep(p, &samples[i]);
+    }
+    p->start_ns = 1000000000000;
+    p->began_ns = 5000000000;
+    struct text text = written_for_firefox(p);
+    assert_non_null(strstr(text_get(&text), "\"startTime\":1000000.000"));
+    assert_non_null(strstr(text_get(&text), "[1500.000000,2000.000000]"));
+    text_done(&text);
+    p->began_ns = 6600000000; /* one came before */
+    text = written_for_firefox(p);
+    assert_non_null(strstr(text_get(&text), "\"startTime\":999900.000"));
+    assert_non_null(strstr(text_get(&text), "[0.000000,500.000000]"));
+    text_done(&text);
+    profile_free(p);
+}
+
 /* Libraries belong to the application's function that called them. */
 static void pprof_labels(void **state)
 {
@@ -497,6 +531,7 @@ int main(void)
                                        cmocka_unit_test(bounded_nodes_keep_the_sum),
                                        cmocka_unit_test(folded_round_trip),
                                        cmocka_unit_test(one_name_in_two_files),
+                                       cmocka_unit_test(times_count_from_the_start),
                                        cmocka_unit_test(pprof_labels),
                                        cmocka_unit_test(pprof_round_trip),
                                        cmocka_unit_test(reading_twice_adds),
