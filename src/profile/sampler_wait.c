@@ -12,7 +12,10 @@
 
 #define SLOW_HZ     50
 #define PATIENCE_MS 200
-#define PAUSE_NS    (20 * NS_PER_MS) /* between two looks, and always at high rates */
+#define PAUSE_NS    (20 * NS_PER_MS) /* between two looks at high rates */
+/* The same at low ones: what cannot wait is still there then, as a rule, and the caches of a busy machine are
+ * others' after each look. */
+#define SLOW_PAUSE_NS (100 * NS_PER_MS)
 
 bool sampler_is_slow(const struct sampler_options *o)
 {
@@ -71,6 +74,6 @@ void sampler_wait(struct sampler *s, int timeout_ms)
     if (epoll_wait(s->epoll, events, ARRAY_SIZE(events), timeout_ms) <= 0)
         return;
     uint64_t since_ns = clock_monotonic_ns() - s->now_ns; /* others may have come by then */
-    if (since_ns < MIN(most_ns, PAUSE_NS))
-        sleep_ns(MIN(most_ns, PAUSE_NS) - since_ns);
+    if (since_ns < MIN(most_ns, SLOW_PAUSE_NS))
+        sleep_ns(MIN(most_ns, SLOW_PAUSE_NS) - since_ns);
 }
