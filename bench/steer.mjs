@@ -2,6 +2,7 @@
 // changes seen in how many windows, slow drifts, how often stated intervals of 95 % hold. Half of the intervals' profiles are made,
 // the other half replay samples of real processes: pass profiles of them that keep every sample, made for example by
 //   sonde profile -F 997 -d 120 -o DIR/name.firefox.json --process NAME
+// or those that node bench/steer-loads.mjs --record-only --keep DIR leaves in DIR.
 // Resumable: each case appends one line to bench/results/steer.jsonl with the commit, and is not run again at the same commit.
 //   node bench/steer.mjs [--quick] [--only 'PART OF A CASE'] [PROFILE.firefox.json...]
 // SPDX-License-Identifier: Apache-2.0
@@ -23,6 +24,15 @@ const program = path.join(options.build, 'bench/steer_simulation');
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-steer-'));
 process.on('exit', () => fs.rmSync(folder, { recursive: true }));
 
+// When a load of steer-loads.mjs did its work, by its truth beside the profile: how a program begins and ends (PyTorch takes 3.5 s of CPU time to
+// end) is no part of the load that is replayed. Profiles of others are replayed as a whole.
+function workOf(file, profileStart) {
+    const truth = file.replace(/\.firefox\.json$/, '.truth');
+    if (truth === file || !fs.existsSync(truth)) return [-Infinity, Infinity];
+    const times = fs.readFileSync(truth, 'utf8').trim().split('\n').map((line) => Number(line.split(' ')[0]) - profileStart);
+    return [times[0], times.at(-1)];
+}
+
 // The samples of a profile's busiest process by second and innermost function, as the simulation reads them.
 function history(file) {
     const profile = JSON.parse(fs.readFileSync(file, 'utf8')), { stackTable, frameTable, funcTable, stringArray } = profile.shared;
@@ -33,7 +43,7 @@ function history(file) {
         thread.samples.stack.forEach((stack, i) => stack !== null && list.push([times[i], stringArray[funcTable.name[frameTable.func[stackTable.frame[stack]]]]]));
         byProcess.set(thread.pid, list);
     }
-    const samples = [...byProcess.values()].sort((a, b) => b.length - a.length)[0], start = samples.reduce((least, [t]) => Math.min(least, t), Infinity);
+    const [from, until] = workOf(file, profile.meta.startTime), samples = [...byProcess.values()].sort((a, b) => b.length - a.length)[0].filter(([time]) => time >= from && time <= until), start = samples.reduce((least, [t]) => Math.min(least, t), Infinity);
     const functions = new Map(), counts = new Map();
     for (const [time, name] of samples) {
         if (!functions.has(name)) functions.set(name, functions.size);
