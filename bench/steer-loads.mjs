@@ -4,7 +4,8 @@
 // follow and pruning would have made of that is computed from these samples, by the code of src/steer (bench/steer_replay.c): so all of them are
 // compared on the same run, and what else the machine does changes nothing. Recordings are kept in --keep and are not made again; each result
 // is a line of bench/results/steer-loads.jsonl with the commit. Then tables, and the plots doc/self-tuning-*.svg.
-//   node bench/steer-loads.mjs [--seconds 360] [--phase 60] [--keep DIR] [--only 'java steady,...'] [--record-only] [--runs 20]        (root)
+//   node bench/steer-loads.mjs [--seconds 360] [--phase 60] [--keep DIR] [--only 'java steady,...'] [--record-only] [--runs 20] [--jobs 1]        (root)
+// 18 minutes on two idle CPUs: --seconds 240 --phase 40 --jobs 2 (two loads at a time, each of which has a CPU).
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +17,7 @@ import { parseArgs } from 'node:util';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..'), loads = path.join(root, 'bench/steer_loads');
 const text = (value) => ({ type: 'string', default: value });
-const { values: o } = parseArgs({ options: { seconds: text('360'), phase: text('60'), keep: text(path.join(os.tmpdir(), 'sonde-steer-loads')), only: text(''), runs: text('20'), build: text(path.join(root, 'build')), 'record-only': { type: 'boolean' } } });
+const { values: o } = parseArgs({ options: { seconds: text('360'), phase: text('60'), keep: text(path.join(os.tmpdir(), 'sonde-steer-loads')), only: text(''), runs: text('20'), jobs: text('1'), build: text(path.join(root, 'build')), 'record-only': { type: 'boolean' } } });
 const sonde = path.join(o.build, 'sonde');
 fs.mkdirSync(o.keep, { recursive: true });
 
@@ -30,9 +31,10 @@ const LOADS = {
 const CASES = Object.keys(LOADS).flatMap((load) => ['steady', 'periodic'].map((kind) => ({ load, kind, base: path.join(o.keep, `${load}-${kind}`) })))
     .filter(({ load, kind }) => !o.only || o.only.split(',').includes(`${load} ${kind}`));
 
+const commands = {}; // of loads that have been compiled
 async function record({ load, kind, base }) {
     if (fs.existsSync(`${base}.truth`)) return;
-    const [program, ...args] = LOADS[load](), child = spawn(program, [...args, o.seconds, kind === 'steady' ? '0' : o.phase], { stdio: ['pipe', 'pipe', 'ignore'] });
+    const [program, ...args] = (commands[load] ??= LOADS[load]()), child = spawn(program, [...args, o.seconds, kind === 'steady' ? '0' : o.phase], { stdio: ['pipe', 'pipe', 'ignore'] });
     let out = '';
     const ready = new Promise((resolve) => child.stdout.setEncoding('utf8').on('data', (part) => { out += part; if (out.includes('ready')) resolve(); })), ended = once(child, 'close');
     await ready;
@@ -128,7 +130,8 @@ function show(rows) {
     ], 2, ['top 5; time', 'top 10; bytes', 'top 20', 'top 50']);
 }
 
-for (const c of CASES) await record(c);
+const waiting = [...CASES]; // each job takes the next one
+await Promise.all(Array.from({ length: Number(o.jobs) }, async () => { while (waiting.length) await record(waiting.shift()); }));
 if (!o['record-only']) {
     execFileSync('ninja', ['-C', o.build, 'bench/steer_replay'], { stdio: 'ignore' });
     for (const c of CASES) replay(c);
