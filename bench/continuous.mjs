@@ -151,7 +151,7 @@ async function runAgainst() {
 if (minutes > 0 && o.against) await runAgainst();
 if (minutes > 0) await run();
 const rows = (fs.existsSync(results) ? fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((l) => JSON.parse(l)) : []), newest = rows.at(-1)?.commit;
-const lines = rows.filter((r) => r.commit === newest && r.minutes), ends = rows.filter((r) => r.commit === newest && r.ended && Number.isFinite(r.ended.stacks));
+const lines = rows.filter((r) => r.commit === newest && r.minutes && !r.against), ends = rows.filter((r) => r.commit === newest && r.ended && Number.isFinite(r.ended.stacks));
 const total = lines.reduce((s, l) => s + l.minutes, 0), weighted = (key) => lines.reduce((s, l) => s + l[key] * l.minutes, 0) / total, most = (key) => Math.max(...lines.map((l) => l[key]));
 console.log(`${newest}: ${total.toFixed(0)} minutes in ${new Set(lines.map((l) => l.run)).size} runs, machine ${weighted('busy_percent').toFixed(0)} % busy, ${lines.reduce((s, l) => s + l.forks, 0)} processes and threads started`);
 console.log(`CPU ${weighted('processes_percent').toFixed(2)} % of a core (at most ${most('processes_percent').toFixed(2)} in ten minutes; goal 0.3); ${ends.map((e) => `${e.ended.program_ns_a_tick} ns a tick`).join(', ')}`);
