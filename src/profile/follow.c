@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -35,9 +36,9 @@ enum {
     KNOWN_MOST = 4096,   /* files without places, so that they are not read again */
     MAPS_MOST = 1 << 24,
 };
-#define BUDGET_SHARE  10                /* attaching may take a tenth of the time, */
-#define BUDGET_BEGIN  (500 * NS_PER_MS) /* and so much beyond that */
-#define LOOK_AGAIN_NS (20 * NS_PER_MS)  /* after execve(), when libraries are there */
+#define BUDGET_SHARE  10               /* attaching may take a tenth of the time, */
+#define BUDGET_BEGIN  NS_PER_S         /* and so much beyond that */
+#define LOOK_AGAIN_NS (20 * NS_PER_MS) /* after execve(), when libraries are there */
 
 /* One breakpoint: a program, and how it is put. */
 struct put {
@@ -79,7 +80,7 @@ struct follow {
     ARRAY(struct file_id) known;
     struct map members; /* pid -> struct member */
     size_t watched;
-    uint64_t started_ns, spent_ns;
+    uint64_t started_ns;
     struct ring_buffer *ring;
 };
 
@@ -222,10 +223,17 @@ static void forget(struct follow *f, pid_t pid)
     free(m);
 }
 
+/* Of this process: on a busy machine it waits for a CPU most of the time, which costs nobody anything. */
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 static bool can_afford(const struct follow *f, uint64_t now_ns)
 {
-    return f->watched < PROCESSES_MOST &&
-           f->spent_ns < (now_ns - f->started_ns) / BUDGET_SHARE + BUDGET_BEGIN;
+    return f->watched < PROCESSES_MOST && cpu_ns() < (now_ns - f->started_ns) / BUDGET_SHARE + BUDGET_BEGIN;
 }
 
 static void on_fork(struct follow *f, const struct sampler_birth *birth)
@@ -250,7 +258,6 @@ static void on_fork(struct follow *f, const struct sampler_birth *birth)
     for (size_t i = 0; i < f->file_count && r == 0; i++)
         r = put_file(f, m, i);
     uint64_t done_ns = clock_monotonic_ns();
-    f->spent_ns += done_ns - now_ns;
     if (r < 0) {
         f->shared->failed += r != -ESRCH;
         forget(f, (pid_t)birth->pid);
