@@ -5,13 +5,11 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { spawnSync } from 'node:child_process';
-import { SONDE, eventually, kill, manifestOf, start, temporary } from '../system/helper.mjs';
+import { SONDE, catchesInterrupt, eventually, kill, manifestOf, noProfiles, start, temporary } from '../system/helper.mjs';
 import { startRedis } from './helper.mjs';
 import { cli } from '../system/redis.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 
 const SERVER = fs.realpathSync('/usr/bin/redis-server'), FUNCTIONS = ['call', 'readQueryFromClient', 'writeToClient', 'processCommand'];
 
@@ -23,7 +21,7 @@ function commands(port) {
 // A breakpoint in each of the functions; end() says how often each was passed.
 async function breakpoints(t, pid) {
     const tools = FUNCTIONS.map((name) => start(t, SONDE, ['profile', '-f', 'folded', '-o', '/dev/null', '--event', `uprobe:${SERVER}:${name}`, String(pid)]));
-    const set = (tool) => tool.over || BigInt('0x' + fs.readFileSync(`/proc/${tool.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n;
+    const set = (tool) => tool.over || catchesInterrupt(tool.pid);
     await eventually('all are set', () => tools.every(set));
     return {
         async end() {

@@ -1,7 +1,7 @@
 // What the system tests share: running sonde and other programs, waiting for conditions, cleaning up.
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -181,6 +181,43 @@ export async function reportOf(t, folder, allowed = [0]) {
     const { status, stdout, stderr } = await finish(t, SONDE, ['report', '--json', folder]);
     if (!allowed.includes(status)) throw new Error(`sonde report: status ${status}\n${stderr}`);
     return JSON.parse(stdout);
+}
+
+// Why nothing can be profiled here; false: it can.
+export const noProfiles = () => spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true']).status === 3 && 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)';
+
+// A program's C source in tests/system/programs, built: its path.
+export function buildProgram(folder, name, ...flags) {
+    const program = path.join(folder, name);
+    execFileSync(process.env.CC || 'cc', ['-O1', '-g', ...flags, '-o', program, path.join(root, 'tests/system/programs', `${name}.c`)]);
+    return program;
+}
+
+// `sonde profile` of a program that prints "ready ...", works after a line of input, says that it is done, and ends with its input: what
+// sonde said, the program's number and its whole output. It is sampled from before the line on: once sonde can be interrupted,
+// it has read the program. all: the whole machine is sampled.
+export async function profileWork(t, options, [command, ...args], { all = false, done = /^done$/m } = {}) {
+    const program = start(t, command, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+    await program.until(/^ready.*$/m, { stream: 'stdout' });
+    const sampling = start(t, SONDE, ['profile', ...options, all ? '--all' : program.pid]);
+    await eventually('sonde can be interrupted', () => sampling.over || catchesInterrupt(sampling.pid));
+    program.child.stdin.write('\n');
+    await program.until(done, { stream: 'stdout' });
+    sampling.child.kill('SIGINT');
+    const { status, stdout, stderr } = await sampling.ended;
+    program.child.stdin.end();
+    return { status, stdout, stderr, pid: program.pid, output: (await program.ended).stdout };
+}
+
+// Whether a process handles SIGINT by now; not one that has ended.
+export function catchesInterrupt(pid) {
+    try {
+        const [, mask] = fs.readFileSync(`/proc/${pid}/status`, 'utf8').match(/^SigCgt:\s*(\w+)/m);
+        return Boolean(BigInt(`0x${mask}`) & 2n);
+    } catch (error) {
+        if (!['ENOENT', 'ESRCH'].includes(error.code)) throw error;
+        return false;
+    }
 }
 
 const MANY_ATTEMPTS = 4;

@@ -5,10 +5,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, childNamed, finish, kill, start, temporary } from './helper.mjs';
+import { SONDE, childNamed, finish, kill, noProfiles, start, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 
 // The same work in two functions, three parts of it in one; a third function works between requests, and is no request's.
 const SERVICE = `

@@ -3,35 +3,14 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawnSync, execFileSync } from 'node:child_process';
-import fs from 'node:fs';
 import path from 'node:path';
-import { NODES, SONDE, eventually, finish, root, start, temporary, versionOf } from './helper.mjs';
+import { NODES, SONDE, buildProgram, finish, noProfiles, profileWork, root, start, temporary, versionOf } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 const PROGRAMS = path.join(root, 'tests/system/programs');
 const told = (x) => JSON.stringify(x, null, 1);
 
-function build(t, ...flags) {
-    const program = path.join(temporary(t), 'allocs');
-    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-pthread', ...flags, '-o', program, path.join(PROGRAMS, 'allocs.c')]);
-    return program;
-}
-
-// Of a program that prints "ready", works after a line of input, prints its account and "done", and ends with its input.
-async function profile(t, options, command) {
-    const program = start(t, command[0], command.slice(1), { stdio: ['pipe', 'pipe', 'pipe'] });
-    await program.until(/^ready$/m, { stream: 'stdout' });
-    const sonde = start(t, SONDE, ['profile', ...options, String(program.pid)]);
-    const catches = () => BigInt('0x' + fs.readFileSync(`/proc/${sonde.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n; // SIGINT
-    await eventually('sonde samples', () => sonde.over || catches());
-    program.child.stdin.write('\n');
-    await program.until(/^done$/m, { stream: 'stdout' });
-    sonde.child.kill('SIGINT');
-    const { status, stdout, stderr } = await sonde.ended;
-    program.child.stdin.end();
-    return { status, stdout, stderr, account: (await program.ended).stdout };
-}
+const build = (t, ...flags) => buildProgram(temporary(t), 'allocs', '-pthread', ...flags);
 
 // { place: { made, alive, count } } of what tests/system/programs/allocs.c prints.
 const accountOf = (text) => Object.fromEntries([...text.matchAll(/^(\w+) (\d+) (\d+) (\d+)$/gm)].map(([, place, made, alive, count]) => [place, { made: Number(made), alive: Number(alive), count: Number(count) }]));
@@ -50,14 +29,14 @@ function compare({ allocations }, account, share) {
 }
 
 test('every allocation: exactly what the program did', { skip }, async (t) => {
-    const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc', '--alloc-interval', '1'], [build(t)]);
+    const { status, stdout, stderr, output: account } = await profileWork(t, ['--json', '--event', 'alloc', '--alloc-interval', '1'], [build(t)]);
     assert.equal(status, 0, stderr);
     compare(JSON.parse(stdout).profile, accountOf(account), () => 0);
 });
 
 // Some 200 MB, of which one byte in 500 is chosen: the error is far below 5 %.
 test('allocations by bytes, and what is not freed, within 5 % of the program', { skip }, async (t) => {
-    const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc', '--alloc-interval', '500'], [build(t)]);
+    const { status, stdout, stderr, output: account } = await profileWork(t, ['--json', '--event', 'alloc', '--alloc-interval', '500'], [build(t)]);
     assert.equal(status, 0, stderr);
     const { places, sampled_count: sampled } = compare(JSON.parse(stdout).profile, accountOf(account), () => 0.05);
     assert.ok(sampled < 60_000, `${sampled} of 77,500: it does not take all`);
@@ -68,7 +47,7 @@ test('allocations by bytes, and what is not freed, within 5 % of the program', {
 });
 
 test('errors that are stated hold', { skip }, async (t) => {
-    const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc', '--alloc-interval', '20000'], [build(t)]);
+    const { status, stdout, stderr, output: account } = await profileWork(t, ['--json', '--event', 'alloc', '--alloc-interval', '20000'], [build(t)]);
     assert.equal(status, 0, stderr);
     const { allocations } = JSON.parse(stdout).profile;
     for (const [place, truth] of Object.entries(accountOf(account))) {
@@ -80,11 +59,11 @@ test('errors that are stated hold', { skip }, async (t) => {
 });
 
 test('a list, and as any profile: what is allocated, or what is not freed', { skip }, async (t) => {
-    const program = build(t), list = await profile(t, ['--event', 'alloc', '--alloc-interval', '1000'], [program]);
+    const program = build(t), list = await profileWork(t, ['--event', 'alloc', '--alloc-interval', '1000'], [program]);
     assert.match(list.stdout, /^allocated: \S+ MB .* not freed when sampling ended: \S+ MB/);
     const [first] = list.stdout.split('\n').slice(2);
     assert.match(first, /leak_of_thread .*allocs\.c:\d+ < other/);
-    const made = await profile(t, ['--event', 'alloc', '-f', 'folded'], [program]), alive = await profile(t, ['--event', 'alloc-live', '-f', 'folded'], [program]);
+    const made = await profileWork(t, ['--event', 'alloc', '-f', 'folded'], [program]), alive = await profileWork(t, ['--event', 'alloc-live', '-f', 'folded'], [program]);
     assert.match(made.stdout, /;main;grow \d/);
     assert.match(made.stdout, /;churn \d/);
     assert.doesNotMatch(alive.stdout, /;grow |;churn /);
@@ -122,7 +101,7 @@ test('what cannot be had is said', { skip }, async (t) => {
 
 for (const node of NODES)
     test(`V8's heap: functions that allocate (Node ${versionOf(node)})`, { skip }, async (t) => {
-        const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc'], [node, '--expose-gc', '--min-semi-space-size=16', '--max-semi-space-size=16', path.join(PROGRAMS, 'allocs.js')]);
+        const { status, stdout, stderr, output: account } = await profileWork(t, ['--json', '--event', 'alloc'], [node, '--expose-gc', '--min-semi-space-size=16', '--max-semi-space-size=16', path.join(PROGRAMS, 'allocs.js')]);
         assert.ok(status === 0 || status === 4, stderr);
         const { places } = JSON.parse(stdout).profile.allocations, own = JSON.parse(/^\{.*\}$/m.exec(account)[0]);
         for (const [name, truth] of Object.entries(own)) {
@@ -137,7 +116,7 @@ for (const node of NODES)
 test("areas of V8's heap from Node 22 on: their sizes, but those of collectors and what was refused", { skip }, async (t) => {
     const program = path.join(temporary(t), 'areas');
     execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-o', program, path.join(PROGRAMS, 'areas.c')]);
-    const { status, stdout, stderr } = await profile(t, ['-f', 'folded', '--event', 'alloc', '--alloc-interval', '1'], [program]);
+    const { status, stdout, stderr } = await profileWork(t, ['-f', 'folded', '--event', 'alloc', '--alloc-interval', '1'], [program]);
     assert.equal(status, 0, stderr);
     assert.match(stdout, new RegExp(`;main;fill ${(300 * (1000 + 1299)) / 2}$`, 'm'));
 });
@@ -146,7 +125,7 @@ const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).statu
 test("Java's heap: methods that allocate", { skip: skip || (!have('javac') && 'there is no Java') }, async (t) => {
     const folder = temporary(t);
     execFileSync('javac', ['-d', folder, path.join(PROGRAMS, 'Allocs.java')]);
-    const { status, stdout, stderr, account } = await profile(t, ['--json', '--event', 'alloc'], ['java', '-cp', folder, '-XX:+UseParallelGC', '-Xmx400m', 'Allocs']);
+    const { status, stdout, stderr, output: account } = await profileWork(t, ['--json', '--event', 'alloc'], ['java', '-cp', folder, '-XX:+UseParallelGC', '-Xmx400m', 'Allocs']);
     assert.ok(status === 0 || status === 4, stderr);
     const { places } = JSON.parse(stdout).profile.allocations, own = JSON.parse(/^\{.*\}$/m.exec(account)[0]);
     for (const [name, truth] of Object.entries(own)) {

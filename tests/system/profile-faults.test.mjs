@@ -6,13 +6,13 @@ import { spawnSync, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { noProfiles } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-faults-'));
 after(() => fs.rmSync(folder, { recursive: true }));
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
-const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : !have('cc') ? 'needs a C compiler' : false;
+const skip = noProfiles() || (!have('cc') ? 'needs a C compiler' : false);
 const root = process.getuid() !== 0 && 'needs root';
 
 function compile(name, source, ...options) {

@@ -2,34 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { spawnSync, execFileSync } from 'node:child_process';
-import fs from 'node:fs';
-import path from 'node:path';
-import { SONDE, eventually, root, start, temporary } from './helper.mjs';
+import { spawnSync } from 'node:child_process';
+import { SONDE, buildProgram, noProfiles, profileWork, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 
-function build(t) {
-    const program = path.join(temporary(t), 'hits');
-    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-o', program, path.join(root, 'tests/system/programs/hits.c')]);
-    return program;
-}
+const build = (t) => buildProgram(temporary(t), 'hits');
 
 // What is said of a program that runs already and does so many rounds: { status, stderr, hits: { 'main;few;place': 30 }, dear }.
 async function profile(t, program, rounds, ...options) {
-    const watched = start(t, program, [String(rounds)], { stdio: ['pipe', 'pipe', 'pipe'] });
-    await watched.until(/^ready$/m, { stream: 'stdout' });
-    const sonde = start(t, SONDE, ['profile', '-f', 'folded', ...options, String(watched.pid)]);
-    const catches = () => BigInt('0x' + fs.readFileSync(`/proc/${sonde.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n; // SIGINT
-    await eventually('sonde samples', () => sonde.over || catches());
-    watched.child.stdin.write('\n');
-    await watched.until(/^dear/m, { stream: 'stdout' });
-    sonde.child.kill('SIGINT');
-    const { status, stdout, stderr } = await sonde.ended;
-    watched.child.stdin.write('\n');
-    const dear = Number((await watched.ended).stdout.match(/^dear (\d+)/m)[1]);
-    return { status, stderr, dear, hits: Object.fromEntries([...stdout.matchAll(/;(main\S*) (\d+)$/gm)].map(([, stack, n]) => [stack, Number(n)])) };
+    const { status, stdout, stderr, output } = await profileWork(t, ['-f', 'folded', ...options], [program, rounds], { done: /^dear/m });
+    return { status, stderr, dear: Number(output.match(/^dear (\d+)/m)[1]), hits: Object.fromEntries([...stdout.matchAll(/;(main\S*) (\d+)$/gm)].map(([, stack, n]) => [stack, Number(n)])) };
 }
 const sum = (hits) => Object.values(hits).reduce((a, b) => a + b, 0);
 

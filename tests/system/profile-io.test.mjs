@@ -2,22 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { spawnSync, execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import zlib from 'node:zlib';
-import { SONDE, eventually, root, start, temporary } from './helper.mjs';
+import { SONDE, buildProgram, noProfiles, profileWork, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 const said = (x) => JSON.stringify(x, null, 1);
 const PAGE = 4096;
-
-function build(folder, name) {
-    const program = path.join(folder, name);
-    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-o', program, path.join(root, `tests/system/programs/${name}.c`)]);
-    return program;
-}
 
 // A file of 1 MB on a disk, all of it written; null: temporary files are on none.
 function fileOnDisk(folder) {
@@ -30,20 +23,7 @@ function fileOnDisk(folder) {
     return file;
 }
 
-// Of a program that prints "ready ...", works after a line of input, prints "done", and ends with its input: { status, stdout, stderr, ready }.
-async function profile(t, options, [command, ...args], whole = false) {
-    const program = start(t, command, args, { stdio: ['pipe', 'pipe', 'pipe'] });
-    await program.until(/^ready.*$/m, { stream: 'stdout' });
-    const sonde = start(t, SONDE, ['profile', ...options, ...(whole ? ['--all'] : [String(program.pid)])]);
-    const catches = () => BigInt('0x' + fs.readFileSync(`/proc/${sonde.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n; // SIGINT
-    await eventually('sonde samples', () => sonde.over || catches());
-    program.child.stdin.write('\n');
-    await program.until(/^done$/m, { stream: 'stdout' });
-    sonde.child.kill('SIGINT');
-    const { status, stdout, stderr } = await sonde.ended;
-    program.child.stdin.end();
-    return { status, stdout, stderr, pid: program.pid, ready: (await program.ended).stdout.match(/^ready(.*)$/m)[1].trim().split(' ').map(Number) };
-}
+const readyOf = (output) => output.match(/^ready(.*)$/m)[1].trim().split(' ').map(Number); // what the program said of itself
 const foldedSum = (text) => [...text.matchAll(/ (\d+)$/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
 // Of so many requests of a page; while one waits in its disk's queue, another program's for the blocks beside it may become part of it.
 const isSum = (bytes, requests) => bytes >= requests * PAGE && bytes % 512 === 0 && bytes <= requests * PAGE + (4 << 20);
@@ -52,7 +32,7 @@ const place = (places, name) => places.find((p) => p.function === name) ?? asser
 test('requests to a disk: each with its function, size and disk', { skip }, async (t) => {
     const folder = temporary(t), file = fileOnDisk(folder);
     if (!file) return t.skip('temporary files are on no disk');
-    const { status, stdout, stderr } = await profile(t, ['--json', '--event', 'block'], [build(folder, 'disk'), file]);
+    const { status, stdout, stderr } = await profileWork(t, ['--json', '--event', 'block'], [buildProgram(folder, 'disk'), file]);
     assert.equal(status, 0, stderr);
     assert.match(stderr, /^sonde: each request to a disk takes about \d+ us more .*--hit-limit/m);
     const { unit, total, requests } = JSON.parse(stdout).profile;
@@ -73,7 +53,7 @@ test('requests to a disk: each with its function, size and disk', { skip }, asyn
 test('what was written with buffers is of threads of the kernel, not of the program', { skip }, async (t) => {
     const folder = temporary(t), file = fileOnDisk(folder);
     if (!file) return t.skip('temporary files are on no disk');
-    const { status, stdout, stderr, pid } = await profile(t, ['-f', 'folded', '--event', 'block'], [build(folder, 'disk'), file], true);
+    const { status, stdout, stderr, pid } = await profileWork(t, ['-f', 'folded', '--event', 'block'], [buildProgram(folder, 'disk'), file], { all: true });
     assert.ok(status === 0 || status === 4, stderr);
     const lines = stdout.trim().split('\n').map((line) => ({ frames: line.slice(0, line.lastIndexOf(' ')).split(';'), bytes: Number(line.slice(line.lastIndexOf(' ') + 1)) }));
     const back = lines.filter(({ frames }) => frames.some((f) => f.startsWith('[write-back of buffered data]')));
@@ -85,11 +65,11 @@ test('what was written with buffers is of threads of the kernel, not of the prog
 });
 
 test('formats carry bytes and nanoseconds as such, and the same sums', { skip }, async (t) => {
-    const folder = temporary(t), file = fileOnDisk(folder), program = build(folder, 'disk');
+    const folder = temporary(t), file = fileOnDisk(folder), program = buildProgram(folder, 'disk');
     if (!file) return t.skip('temporary files are on no disk');
     const out = (name) => path.join(folder, name), least = 64 * PAGE;
     const written = async (event, name) => {
-        const { status, stderr } = await profile(t, ['-q', '--event', event, '-o', out(name)], [program, file]);
+        const { status, stderr } = await profileWork(t, ['-q', '--event', event, '-o', out(name)], [program, file]);
         assert.equal(status, 0, stderr);
         return fs.readFileSync(out(name));
     };
@@ -111,7 +91,7 @@ test('formats carry bytes and nanoseconds as such, and the same sums', { skip },
 test('a list: who, how many, how long, of which disk', { skip }, async (t) => {
     const folder = temporary(t), file = fileOnDisk(folder);
     if (!file) return t.skip('temporary files are on no disk');
-    const { status, stdout, stderr } = await profile(t, ['--event', 'block'], [build(folder, 'disk'), file]);
+    const { status, stdout, stderr } = await profileWork(t, ['--event', 'block'], [buildProgram(folder, 'disk'), file]);
     assert.equal(status, 0, stderr);
     assert.match(stdout, /^\d+ requests to disks, .*: \S+ \ws on average, 99 % within .*, the longest /);
     assert.match(stdout, /^ +40 +[\d.]+ [KM]B .* read_rows  \S*disk\.c:\d+ < main.*\(read \w+ 40\)$/m);
@@ -120,10 +100,10 @@ test('a list: who, how many, how long, of which disk', { skip }, async (t) => {
 });
 
 test('connections: each with its function, peer and end', { skip }, async (t) => {
-    const { status, stdout, stderr, ready } = await profile(t, ['--json', '--event', 'connect'], [build(temporary(t), 'connects')]);
+    const { status, stdout, stderr, output } = await profileWork(t, ['--json', '--event', 'connect'], [buildProgram(temporary(t), 'connects')]);
     assert.equal(status, 0, stderr);
     assert.match(stderr, /^sonde: each connection takes about \d+ us more .*--hit-limit/m);
-    const { unit, total, requests } = JSON.parse(stdout).profile, [v4, v6, nobody, full] = ready;
+    const { unit, total, requests } = JSON.parse(stdout).profile, [v4, v6, nobody, full] = readyOf(output);
     const parts = Object.fromEntries(requests.places.map((p) => [p.function, p.parts.map((x) => `${x.count} ${x.peer} ${x.outcome}`)]));
     assert.deepEqual(parts, {
         open_many: [`30 127.0.0.1:${v4} established`],
@@ -137,13 +117,13 @@ test('connections: each with its function, peer and end', { skip }, async (t) =>
 });
 
 test('connections as stacks: counted, and by time', { skip }, async (t) => {
-    const program = build(temporary(t), 'connects'), counted = await profile(t, ['-f', 'folded', '--event', 'connect'], [program]);
+    const program = buildProgram(temporary(t), 'connects'), counted = await profileWork(t, ['-f', 'folded', '--event', 'connect'], [program]);
     assert.equal(counted.status, 0, counted.stderr);
     assert.match(counted.stdout, /;main;open_many;.*\[to 127\.0\.0\.1:\d+\]\S* 30$/m);
     assert.match(counted.stdout, /;main;open_refused;.*\[to 127\.0\.0\.1:\d+: refused\]\S* 12$/m);
     assert.match(counted.stdout, /;main;open_late;.*: not established yet\]\S* 1$/m);
     assert.equal(foldedSum(counted.stdout), 50, counted.stdout);
-    const timed = await profile(t, ['-f', 'folded', '--event', 'connect-time', '--no-kernel'], [program]);
+    const timed = await profileWork(t, ['-f', 'folded', '--event', 'connect-time', '--no-kernel'], [program]);
     assert.ok(Number(timed.stdout.match(/;main;open_many;\S*;\[to \S+\]\S* (\d+)$/m)[1]) > 30 * 100, `more than 100 ns each: ${timed.stdout}`);
 });
 
@@ -160,7 +140,7 @@ print("done", flush=True); sys.stdin.read()
 `;
     const file = path.join(temporary(t), 'asks.py');
     fs.writeFileSync(file, script);
-    const { status, stdout, stderr } = await profile(t, ['--json', '--event', 'connect'], ['python3', file]);
+    const { status, stdout, stderr } = await profileWork(t, ['--json', '--event', 'connect'], ['python3', file]);
     assert.equal(status, 0, stderr);
     assert.deepEqual(JSON.parse(stdout).profile.requests.places.map((p) => [p.function, p.count, p.failed_count]), [['ask_shop', 5, 0]], stdout);
 });

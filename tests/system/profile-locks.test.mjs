@@ -5,17 +5,12 @@ import assert from 'node:assert/strict';
 import { spawnSync, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, eventually, finish, root, start, temporary } from './helper.mjs';
+import { SONDE, buildProgram, eventually, finish, noProfiles, start, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
 
-function build(t) {
-    const program = path.join(temporary(t), 'locks');
-    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-pthread', '-o', program, path.join(root, 'tests/system/programs/locks.c')]);
-    return program;
-}
+const build = (t) => buildProgram(temporary(t), 'locks', '-pthread');
 
 // Runs a command under sonde: the line that it prints last, and the profile of the document.
 async function locksOf(t, ...command) {

@@ -9,19 +9,18 @@ import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
 import { BROWSER, openBrowser } from './browser.mjs';
-import { eventually } from './helper.mjs';
+import { eventually, noProfiles } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const mixed = new URL('../../examples/mixed/run', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-mixed-'));
 after(() => fs.rmSync(folder, { recursive: true }));
 
-const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
 const missing = ['g++', 'javac', '/usr/bin/python3', 'node'].filter((p) => !have(p))
     .concat(['jetty9-server', 'servlet-api', 'h2'].filter((j) => !fs.existsSync(`/usr/share/java/${j}.jar`)))
     .concat(spawnSync('/usr/bin/python3', ['-c', 'import numpy']).status === 0 ? [] : ['python3-numpy']);
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : missing.length ? `needs ${missing.join(', ')}` : false;
+const skip = noProfiles() || (missing.length ? `needs ${missing.join(', ')}` : false);
 const page = path.join(folder, 'mixed.html');
 
 test('every language of a mixed load is named, from one command', { skip }, () => {

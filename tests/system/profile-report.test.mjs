@@ -13,8 +13,7 @@ const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url)
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-profile-report-'));
 after(() => fs.rmSync(folder, { recursive: true }));
 
-const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 
 // Six instances that do the same work, and one that does twenty times of it in a function of its own. All are there until that
 // one is done.
@@ -68,6 +67,7 @@ if (process.argv[2] === undefined) { // the first works 40 times alone, then all
 `);
     const threads = at('threads.py', `
 import threading
+import { noProfiles } from './helper.mjs';
 done = threading.Event()
 def spin(n):
     s = 0

@@ -5,29 +5,13 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, eventually, root, start, temporary } from './helper.mjs';
+import { noProfiles, profileWork, root, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
 const version = spawnSync('ruby', ['-e', 'print RUBY_VERSION, " ", RbConfig::CONFIG["ENABLE_SHARED"]'], { encoding: 'utf8' }).stdout ?? '';
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : /^3\.1\..* yes$/.test(version) ? false : `needs Ruby 3.1 as a library, not ${version || 'none'}`;
+const skip = noProfiles() || (/^3\.1\..* yes$/.test(version) ? false : `needs Ruby 3.1 as a library, not ${version || 'none'}`);
 const CALLS = path.join(root, 'tests/system/programs/calls.rb');
 const EVENT = ['--event', 'syscalls:sys_enter_getppid', '--no-kernel'];
 
-// Of a program that prints "ready", works after a line of input, prints "done", and ends with its input.
-async function profile(t, options, file) {
-    const program = start(t, 'ruby', [file], { stdio: ['pipe', 'pipe', 'pipe'] });
-    await program.until(/^ready$/m, { stream: 'stdout' });
-    const sonde = start(t, SONDE, ['profile', ...options, String(program.pid)]);
-    const catches = () => BigInt('0x' + fs.readFileSync(`/proc/${sonde.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n; // SIGINT
-    await eventually('sonde samples', () => sonde.over || catches());
-    program.child.stdin.write('\n');
-    await program.until(/^done$/m, { stream: 'stdout' });
-    sonde.child.kill('SIGINT');
-    const ended = await sonde.ended;
-    program.child.stdin.end();
-    await program.ended;
-    return ended;
-}
 // Without what C does: { '<main>;work;few;block in few': 30 }.
 function rubyStacks(folded, names) {
     const sums = {};
@@ -40,7 +24,7 @@ function rubyStacks(folded, names) {
 const NAMES = /^(<main>|block .*|few|order|ask|open|defined|<class:Shop>|recurse|in_thread|in_fiber|fails|rescue in fails|in_text|work)$/;
 
 test('methods, blocks, threads, fibers: each call with its stack', { skip }, async (t) => {
-    const { status, stdout, stderr } = await profile(t, ['-f', 'folded', ...EVENT], CALLS);
+    const { status, stdout, stderr } = await profileWork(t, ['-f', 'folded', ...EVENT], ['ruby', CALLS]);
     if (/the kernel has no tracepoint/.test(stderr)) return t.skip('this kernel does not trace system calls');
     assert.equal(status, 0, stderr);
     assert.deepEqual(rubyStacks(stdout, NAMES), {
@@ -60,7 +44,7 @@ test('methods, blocks, threads, fibers: each call with its stack', { skip }, asy
 });
 
 test('functions with their files and lines, and what is the application', { skip }, async (t) => {
-    const { status, stdout, stderr } = await profile(t, ['--json', '--runtimes', ...EVENT], CALLS);
+    const { status, stdout, stderr } = await profileWork(t, ['--json', '--runtimes', ...EVENT], ['ruby', CALLS]);
     if (/the kernel has no tracepoint/.test(stderr)) return t.skip('this kernel does not trace system calls');
     assert.equal(status, 0, stderr);
     const { findings, profile: { functions } } = JSON.parse(stdout), lines = fs.readFileSync(CALLS, 'utf8').split('\n');
@@ -85,7 +69,7 @@ $stdin.gets
 puts 'done'
 $stdin.read
 `);
-    const { status, stdout, stderr } = await profile(t, ['-f', 'folded', ...EVENT], file);
+    const { status, stdout, stderr } = await profileWork(t, ['-f', 'folded', ...EVENT], ['ruby', file]);
     if (/the kernel has no tracepoint/.test(stderr)) return t.skip('this kernel does not trace system calls');
     assert.equal(status, 0, stderr);
     const seen = [...stdout.matchAll(/;made_(\d+)\b[^\n]* (\d+)$/gm)].map(([, i, n]) => [Number(i), Number(n)]), gone = [...stdout.matchAll(/\(gone\)[^\n]* (\d+)$/gm)].reduce((sum, [, n]) => sum + Number(n), 0);

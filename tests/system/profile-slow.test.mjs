@@ -5,11 +5,10 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, temporary } from './helper.mjs';
+import { SONDE, noProfiles, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : !have('cc') && 'needs a C compiler';
+const skip = noProfiles() || (!have('cc') && 'needs a C compiler');
 
 // A program that works in itself, then in a library without frame pointers, then in both.
 test('stacks lead into files whose rows were not read before', { skip }, (t) => {

@@ -8,14 +8,14 @@ import http from 'node:http';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import { noProfiles } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-symbols-'));
 after(() => fs.rmSync(folder, { recursive: true }));
 
-const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : !have('gcc') ? 'needs gcc' : false;
+const skip = noProfiles() || (!have('gcc') ? 'needs gcc' : false);
 
 // A program with a static function, stripped; its debug file lies elsewhere. number makes its build-id its own.
 function build(name, number) {

@@ -2,36 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { spawnSync, execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, eventually, root, start, temporary } from './helper.mjs';
+import { SONDE, buildProgram, noProfiles, profileWork, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
 const told = (x) => JSON.stringify(x, null, 1);
 const sum = (list, of) => list.reduce((all, x) => all + of(x), 0);
 
-function build(t) {
-    const program = path.join(temporary(t), 'wakers');
-    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-pthread', '-o', program, path.join(root, 'tests/system/programs/wakers.c')]);
-    return program;
-}
+const build = (t) => buildProgram(temporary(t), 'wakers', '-pthread');
 
-// Of a program that prints "ready", does what it does after a line of input, prints "done" and ends with its input: what sonde says of
-// it. It is sampled from before the line on: once sonde can be interrupted it has read the program.
+// What sonde says of a program's waits.
 async function profile(t, options, command) {
-    const program = start(t, command[0], command.slice(1), { stdio: ['pipe', 'pipe', 'pipe'] });
-    await program.until(/^ready$/m, { stream: 'stdout' });
-    const sonde = start(t, SONDE, ['profile', '--event', 'off-cpu', ...options, String(program.pid)]);
-    const catches = () => BigInt('0x' + fs.readFileSync(`/proc/${sonde.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n; // SIGINT
-    await eventually('sonde samples', () => sonde.over || catches());
-    program.child.stdin.write('\n');
-    await program.until(/^done$/m, { stream: 'stdout' });
-    sonde.child.kill('SIGINT');
-    const { status, stdout, stderr } = await sonde.ended;
-    program.child.stdin.end();
+    const { status, stdout, stderr } = await profileWork(t, ['--event', 'off-cpu', ...options], command);
     assert.ok(status === 0 || status === 4, stderr); // 4: a loaded machine lost some
     return stdout;
 }

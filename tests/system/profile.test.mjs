@@ -9,14 +9,13 @@ import path from 'node:path';
 import zlib from 'node:zlib';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { eventually } from './helper.mjs';
+import { eventually, noProfiles } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-profile-'));
 after(() => fs.rmSync(folder, { recursive: true }));
 
-const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
 
 // Every Java that is installed, the usual one first.
