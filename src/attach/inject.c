@@ -297,7 +297,8 @@ static int no_folder(pid_t pid, struct problem *problem)
 {
     problem_set(
         problem, -EACCES,
-        "process %d sees no /proc, and no folder of its file system takes a file that may be executed", pid);
+        "process %d sees no /proc, and no directory of its file system takes a file that may be executed",
+        pid);
     problem_remedy(problem, "Mount /proc in its mount namespace, or make /run or /tmp there writable.");
     return -EACCES;
 }

@@ -209,7 +209,7 @@ static const char *check_settings(const struct sonde_config *config, const struc
     for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
         if (!may_be_called(modules, functions[i]))
             return "a function to be called is no code of a file";
-    return config->context <= SONDE_CONTEXT_AUTO ? NULL : "there is no such way to tell requests apart";
+    return config->context <= SONDE_CONTEXT_AUTO ? NULL : "there is no such way to distinguish requests";
 }
 
 static const char *check_library(const struct plan_library *library, const struct modules *modules)

@@ -214,7 +214,7 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
     }
     if (c->locks_left_out)
         fprintf(stderr,
-                "sonde: left out: %llu waits for more locks, places and threads than are told apart\n",
+                "sonde: left out: %llu waits for more locks, places and threads than are distinguished\n",
                 (unsigned long long)c->locks_left_out);
     if (c->not_followed)
         fprintf(stderr,

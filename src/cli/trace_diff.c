@@ -360,7 +360,7 @@ static void print_parts(const struct endpoint_change *e, unsigned top)
 static void print_endpoint(const struct endpoint_change *e, unsigned top)
 {
     static const char *const SAID[] = {"within noise", "slower", "faster",
-                                       "new",          "gone",   "too few requests to tell"};
+                                       "new",          "gone",   "too few requests to decide"};
     char before[32], after[32], p95[2][32];
     const struct change *c = &e->change;
     cli_printf(stdout, "\n%s%s %s%s  %s%s%s: %s\n", cli_style(1, STYLE_BOLD), e->method, e->route,

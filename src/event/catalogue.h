@@ -325,7 +325,7 @@ enum sonde_meaning {
     F(e, str, stack, none, "frames, outermost first, separated by semicolons")
 
 #define SONDE_FIELDS_profile_sample(F, e)                \
-    F(e, u64, weight, ns, "CPU time that it stands for") \
+    F(e, u64, weight, ns, "CPU time that it represents") \
     F(e, u32, pid, none, "the process")                  \
     F(e, u32, tid, none, "the thread")                   \
     F(e, str, function, none, "the innermost function")  \
@@ -354,8 +354,9 @@ enum sonde_meaning {
     F(e, u8, incomplete, none, "1: the programs' own events are incomplete from now on") \
     F(e, str, what, none, "the family of events that is left out from now on")
 
-#define SONDE_FIELDS_level(F, e)                                                                       \
-    F(e, u64, at_ns, ns, "when the choice was made: what stands between it and this event is of both") \
+#define SONDE_FIELDS_level(F, e)                                                              \
+    F(e, u64, at_ns, ns,                                                                      \
+      "when the choice was made: events between that time and this event are of both levels") \
     F(e, u8, level, level, "what is recorded from now on")
 
 /* From the kernel. */
@@ -383,7 +384,7 @@ enum sonde_meaning {
     F(e, u8, unfinished, none, "1 when the recording ended before it came back")
 
 #define SONDE_FIELDS_sched_brief(F, e)                                                          \
-    F(e, u64, off_ns, ns, "how long it was off its CPU in all")                                 \
+    F(e, u64, off_ns, ns, "how long it was off its CPU in total")                               \
     F(e, u64, runnable_ns, ns, "of that time, runnable but waiting for a CPU")                  \
     F(e, u64, since_ns, ns, "of the event's duration, what has passed since it came back last") \
     F(e, u32, count, count, "how many times it was off")                                        \
@@ -512,7 +513,7 @@ enum sonde_meaning {
       "how much memory a process has, when that has changed")                                               \
     E(machine_stall, "machine:stall", SPAN, COLLECTOR,                                                      \
       "the machine was stopped or overloaded: sonde itself was not run")                                    \
-    E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a look into a callback that is open too long")     \
+    E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a sample of a callback that is open too long")     \
     E(open_span, "span:open", INSTANT, COLLECTOR, "a span that has not ended")                              \
     E(loss, "trace:loss", INSTANT, COLLECTOR, "events lost")                                                \
     E(sys_call, "sys:call", SPAN, KERNEL, "a system call")                                                  \

@@ -273,7 +273,7 @@ void verdict_starved(struct analysis *a, struct finding *f, const struct fault *
                     say_ns(&total, fault->total_ns));
     f->detail = finding_say(f,
                             "%s%s accounted for %.0f %% of the busy time of the pool's %u thread%s "
-                            "meanwhile, in runs of up to %s. "
+                            "during that time, in runs of up to %s. "
                             "The operations that waited (%s) then ran for %s on average.",
                             occupant, strchr(occupant, ',') ? "," : "", share * 100, fault->pool_threads,
                             fault->pool_threads == 1 ? "" : "s", say_ns(&run, fault->occupant_run_ns),
@@ -373,11 +373,10 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
                   "%s had read the request and was waiting itself, for a timer or for something that is not "
                   "traced; neither its event loop nor its thread pool was busy with it.",
                   fault->caller)
-        : fault->unjoined
-            ? finding_say(
-                  f,
-                  "What was sent to %s was answered late. What %s did meanwhile could not be joined to it.",
-                  fault->caller, fault->caller)
+        : fault->unjoined ? finding_say(f,
+                                        "What was sent to %s was answered late. What %s did during that time "
+                                        "could not be joined to it.",
+                                        fault->caller, fault->caller)
         : fault->caller
             ? finding_say(f, "%s had read the request and had not answered it.", fault->caller)
             : finding_say(

@@ -138,7 +138,7 @@ void finding_write_manual(struct text *to)
         "process, thread, layer, source), `from_ns`,\n`to_ns`, `evidence`, `affected`, "
         "`affected_count`, `cost_ns`, `remedy` and `link`.\n\n"
         "| severity | meaning |\n|---|---|\n"
-        "| `info` | worth knowing; nobody's fault, or no request suffered |\n"
+        "| `info` | worth knowing; it is no fault, or no request suffered |\n"
         "| `warning` | requests suffered |\n"
         "| `critical` | requests suffered, and it had not ended when the trace did |\n\n"
         "Durations in evidence end in `_ns` (nanoseconds), sizes in `_bytes`, numbers of things in "

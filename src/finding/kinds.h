@@ -179,7 +179,7 @@
          EVIDENCE("peer", "the broker's address")                                                            \
          EVIDENCE("consumers_count", "connections on which they are taken")                                  \
          EVIDENCE("places_count", "of jobs: how many are done at a time")                                    \
-         EVIDENCE("held_by", "of jobs: what those did that were done meanwhile")                             \
+         EVIDENCE("held_by", "of jobs: what the jobs did that were processed at that time")                 \
          EVIDENCE("waits_count", "messages that waited")                                                     \
          EVIDENCE("waited_ns", "how long, in total")                                                         \
          EVIDENCE("left_ns", "for how long besides, while a consumer was between two: with the broker")      \
@@ -282,7 +282,7 @@
          EVIDENCE("share", "of all that was sampled, with what it calls, 0 to 1")                            \
          EVIDENCE("share_low", "of its interval of 95 %, if four samples are worth one independent draw")    \
          EVIDENCE("share_high", "likewise")                                                                  \
-         EVIDENCE("samples_count", "what was sampled in all")                                                \
+         EVIDENCE("samples_count", "what was sampled in total")                                              \
          EVIDENCE("total_ns", "time in it and in what it calls")                                             \
          EVIDENCE("own_ns", "time in the function itself")                                                   \
          EVIDENCE("library", "the library function it calls that costs the most")                            \
@@ -426,11 +426,11 @@
          EVIDENCE("ratio_high", "upper end")                                                                 \
          EVIDENCE("completed_per_s", "requests that a newer host completes in a second")                     \
          EVIDENCE("base_completed_per_s", "and an older one")                                                \
-         EVIDENCE("wait_ns", "how long requests wait meanwhile, on average")                                 \
+         EVIDENCE("wait_ns", "how long requests wait during that time, on average")                         \
          EVIDENCE("usual_wait_ns", "and at the best of times")                                               \
          EVIDENCE("hosts_count", "hosts of the newer version")                                               \
          EVIDENCE("base_hosts_count", "and of the older ones")                                               \
-         EVIDENCE("requests_count", "what newer hosts completed meanwhile")                                  \
+         EVIDENCE("requests_count", "what newer hosts completed during that time")                          \
          EVIDENCE("p_value", "one-sided, over hosts"))                                                       \
     KIND(growing_queue, "growing-queue", WARNING, WARNING,                                                   \
          "More comes than a service completes: requests wait longer and longer.",                            \

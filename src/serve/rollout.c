@@ -143,7 +143,7 @@ int rollout_new(const struct rollout_settings *settings, struct rollout **ret_ro
     if (r >= 0 && settings->journal) {
         if (access(settings->journal, R_OK | X_OK) < 0) {
             problem_set(problem, -errno, "%s: %s", settings->journal, strerror(errno));
-            problem_remedy(problem, "Name the folder that `sonde serve --data` writes to.");
+            problem_remedy(problem, "Name the directory that `sonde serve --data` writes to.");
             return -ENOENT;
         }
         journal_reader_init(&w->journal, settings->journal, (struct journal_position){0});

@@ -345,7 +345,7 @@ static int parse_scalar(struct tsdl_parser *p, enum field_kind kind, struct fiel
     if (kind == KIND_INTEGER && c->bits == 0)
         return tsdl_fail_at(p, &start, "expected a size in this integer");
     if (kind == KIND_REAL && c->bits != 32 && c->bits != 64)
-        return tsdl_fail_at(p, &start, "expected exp_dig and mant_dig of 32 or 64 bits in all, found %u",
+        return tsdl_fail_at(p, &start, "expected exp_dig and mant_dig of 32 or 64 bits in total, found %u",
                             c->bits);
     if (kind == KIND_STRING) {
         c->align = 8;

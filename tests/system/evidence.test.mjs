@@ -155,7 +155,7 @@ test('spans that are received, and files of spans that are named, are compared i
     const empty = await serve(t, '--idle-seconds', '0.1');
     await page.goto(empty.address);
     await page.waitForSelector('.empty');
-    assert.match(await page.locator('.empty').innerText(), /Nothing can be told yet[^]*OTEL_EXPORTER_OTLP_ENDPOINT=http/);
+    assert.match(await page.locator('.empty').innerText(), /Nothing can be decided yet[^]*OTEL_EXPORTER_OTLP_ENDPOINT=http/);
     for (const body of story()) assert.equal((await post(empty.port, JSON.stringify(body))).status, 200);
     await eventually('the regression is known', async () => (await (await empty.get('api/v1/regressions')).json()).findings.length === 1);
     await page.click('text=Compare anew');

@@ -426,7 +426,7 @@ test('empty places say why and what to do', { skip }, async (t) => {
     assert.match(await text('#/nowhere'), /no such view/);
     assert.match(await text('#/requests/0-0'), /is not here[^]*sonde spans --request/);
     // Beside a recording, and with nothing opened: how spans come here.
-    const bare = await serve(t), page = await open(t, bare.address), spans = /Nothing can be told yet[^]*OTEL_EXPORTER_OTLP_ENDPOINT=http:[^]*sonde diagnose FILE/;
+    const bare = await serve(t), page = await open(t, bare.address), spans = /Nothing can be decided yet[^]*OTEL_EXPORTER_OTLP_ENDPOINT=http:[^]*sonde diagnose FILE/;
     assert.match(await text('#/regressions'), spans);
     await page.waitForSelector('.empty');
     assert.match(await page.locator('.empty').innerText(), spans);

@@ -126,8 +126,8 @@ static void many_of_one_fault(void **state)
                         "redis:1 queued connections twice for its I/O threads, 42 times; worst: client 107");
     assert_non_null(strstr(f->detail, "First client 100: Thread 20 put it on the list"));
     assert_non_null(strstr(f->detail, "Worst client 107: Thread 20 put it on the list"));
-    assert_non_null(
-        strstr(f->detail, "42 connections in all: 1 was used by two threads at the same time, 1 was freed"));
+    assert_non_null(strstr(
+        f->detail, "42 connections in total: 1 was used by two threads at the same time, 1 was freed"));
     assert_string_equal(finding_get_evidence(f, "operation")->text, "queued twice");
     assert_string_equal(finding_get_evidence(other, "operation")->text, "read at once");
     assert_int_equal(evidence(other, "conflicts_count"), 1);

@@ -209,7 +209,7 @@ static void only_code_of_files_is_called(void **state)
     }
     struct plan plan = sample_plan();
     plan.head.config.context = SONDE_CONTEXT_AUTO + 1;
-    refused_for(&plan, "tell requests apart");
+    refused_for(&plan, "distinguish requests");
 }
 
 static int setup(void **state)

@@ -35,7 +35,7 @@ static int report_misses(const struct memcached_server *server, struct report *r
                            server->name, storm->missed, storm->asked, 100 * memcached_missed_share(storm),
                            100 * memcached_missed_share(&m->usual));
     f->detail = finding_say(
-        f, "That was within %s%s%s%s. Each of them is work for what stands behind the cache.%s",
+        f, "That was within %s%s%s%s. Each of them is work for what is behind the cache.%s",
         clock_format_duration(storm->to_ns - storm->from_ns, took, sizeof(took)),
         m->flushed_ns ? ", beginning " : "",
         m->flushed_ns ? clock_format_duration(flushed_ns, before, sizeof(before)) : "",

@@ -50,7 +50,7 @@
     A(node, llhttp_get_type, "uint8_t or int (llhttp_t *)")                                       \
     A(node, llhttp_get_status, "int (llhttp_t *)")                                                \
     A(node, h2_rcbuf, "nghttp2_vec (nghttp2_rcbuf *)")                                            \
-    A(node, uv_fs_work, "which tell what a submitted request is")                                 \
+    A(node, uv_fs_work, "which say what a submitted request is")                                  \
     A(node, uv_queue_work, "")                                                                    \
     A(node, uv_getaddrinfo_work, "")                                                              \
     A(node, uv_getnameinfo_work, "")                                                              \

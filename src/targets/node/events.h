@@ -139,9 +139,9 @@
     F(e, i32, timeout_ms, none, "poll: how long the loop was willing to wait, -1 for ever") \
     F(e, u8, phase, uv_phase, "the loop's phase")
 
-#define SONDE_FIELDS_port_post(F, e)                                             \
-    F(e, u64, from, hex, "the handle of the port it is posted to")               \
-    F(e, u64, target, hex, "the handle that wakes the other end; 0: nobody yet") \
+#define SONDE_FIELDS_port_post(F, e)                                           \
+    F(e, u64, from, hex, "the handle of the port it is posted to")             \
+    F(e, u64, target, hex, "the handle that wakes the other end; 0: none yet") \
     F(e, u32, context, none, "whose it is: as uv:submit's")
 
 #define SONDE_FIELDS_port_receive(F, e) F(e, u64, handle, hex, "the port's handle")
@@ -154,10 +154,10 @@
     F(e, u32, name, name_id, "the name that the program gave it, 0 unknown") \
     F(e, u32, context, none, "whose it is: as uv:submit's")
 
-#define SONDE_FIELDS_js_function(F, e)                                                                \
-    F(e, u32, name, name_id, "the function: its file, class and name, 0 unknown")                     \
-    F(e, u32, context, none, "whose it is: as uv:submit's")                                           \
-    F(e, u32, call, none, "it returned a promise, of which a js:settled of this number tells; 0: no") \
+#define SONDE_FIELDS_js_function(F, e)                                                                  \
+    F(e, u32, name, name_id, "the function: its file, class and name, 0 unknown")                       \
+    F(e, u32, context, none, "whose it is: as uv:submit's")                                             \
+    F(e, u32, call, none, "it returned a promise, which a js:settled of this number reports on; 0: no") \
     F(e, u8, threw, none, "1: it threw an exception")
 
 #define SONDE_FIELDS_js_settled(F, e)                  \

@@ -188,7 +188,7 @@ static void add_work(struct text *to, const struct redis_server *server, const s
     if (!w->forks.count && !w->syncs.count && !w->background_syncs.count && !w->aof_writes.count && !keys &&
         !blocked.count)
         return;
-    text_addf(to, "\n   %s%-28s %10s %10s %10s%s\n", style->dim, "besides commands", "times", "in all",
+    text_addf(to, "\n   %s%-28s %10s %10s %10s%s\n", style->dim, "besides commands", "times", "total",
               "longest", style->none);
     snprintf(more, sizeof(more), "the server had %s", text_of_bytes(w->fork_memory_bytes, bytes));
     add_sum(to, "forks", &w->forks, more);

@@ -46,7 +46,7 @@ static void add_what_happened(struct text *words, const struct redis_model *mode
         text_addf(words,
                   "Thread %" PRId64
                   " put it on the list of pending reads at %.6f s, and again at %.6f s of the "
-                  "recording, although nobody had read it in between. ",
+                  "recording, although no thread had read it in between. ",
                   conflict->added_by, since_start_s(model, conflict->first_added_ns),
                   since_start_s(model, conflict->second_added_ns));
         if (conflict->left_bytes > 0)
@@ -132,7 +132,7 @@ static void add_counts(struct text *words, const struct conflict_sum *sum)
                  {sum->freed_twice, "freed twice"},
                  {sum->after_free, "read after being freed"}};
     const char *before = ": ";
-    text_addf(words, "%" PRIu64 " connections in all", sum->count);
+    text_addf(words, "%" PRIu64 " connections in total", sum->count);
     for (size_t i = 0; i < ARRAY_SIZE(FARED); i++) {
         if (!FARED[i].count)
             continue;

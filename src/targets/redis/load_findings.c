@@ -82,7 +82,7 @@ static int report_bus(const struct redis_server *server, struct report *report)
     f->title = finding_say(f, "The cluster bus takes %.0f %% of the time of %s", 100 * share, server->name);
     f->detail = finding_say(f,
                             "Reading and writing %.1f MB of other nodes' messages took %s; clients had %.1f "
-                            "MB meanwhile. Most of "
+                            "MB in that time. Most of "
                             "it are %s messages. The thread that does it executes all commands.",
                             (double)bus / 1e6, clock_format_duration(took_ns, took, sizeof(took)),
                             (double)clients / 1e6, redis_bus_type(most));

@@ -116,7 +116,7 @@ export function Profile(props: ViewProps) {
     if (data.error instanceof Missing) return <Empty title={source.state === 'reading' ? 'The profile is still being read' : 'This recording has no profile'}><p>Samples are taken beside a recording with <code>sonde profile --trace</code>, or on their own.</p><Terminal command={command} /></Empty>;
     if (data.error) return <Problem error={data.error} />;
     if (!data.value) return <p class="dim">Loading…</p>;
-    if (!data.value.trie.total[0] && !data.value.trie.before?.[0]) return <Empty title="No stack was sampled"><p>The processes ran too little meanwhile, or nothing of what was asked for happened.</p><Terminal command={command} /></Empty>;
+    if (!data.value.trie.total[0] && !data.value.trie.before?.[0]) return <Empty title="No stack was sampled"><p>The processes ran too little in that time, or nothing of what was asked for happened.</p><Terminal command={command} /></Empty>;
     const { trie, unit, event, title } = data.value;
     return <div class="page wide-page"><h1>{title} <span class="dim">{event} {weight(trie.total[0], unit)}{trie.before && <>, before {weight(trie.before[0], unit)}</>}</span></h1><Graphs data={data.value} props={props} /><Terminal command={command} /></div>;
 }

@@ -101,7 +101,7 @@ function Interval({ ratio, low, high, reach, worse }: { ratio: number; low: numb
     return <svg class={`interval ${worse ? 'newer' : ''}`} viewBox="0 0 200 16" width="200" height="16" role="img" aria-label={`${times(ratio)}, between ${times(low)} and ${times(high)}`}><line class="grid" x1="100" x2="100" y1="0" y2="16" /><line class="reach" x1={x(low)} x2={x(high)} y1="8" y2="8" /><circle cx={x(ratio)} cy="8" r="4" /></svg>;
 }
 
-const OUTCOME = { slower: '▲ slower', 'fails-more': '▲ fails more often', 'not-slower': 'not slower', 'cannot-tell': 'cannot be told' };
+const OUTCOME = { slower: '▲ slower', 'fails-more': '▲ fails more often', 'not-slower': 'not slower', 'cannot-tell': 'cannot be decided' };
 const isWorse = (outcome?: keyof typeof OUTCOME): boolean => outcome === 'slower' || outcome === 'fails-more';
 
 function Buckets({ r }: { r: Regression }) {
@@ -168,7 +168,7 @@ export function Regressions({ route }: ViewProps) {
     if (error && !value) return <Problem error={error} />;
     if (!value) return <p class="dim">Comparing…</p>;
     const again = live && <button onClick={() => go(href('regressions', route.part, { s: route.query.s, at: String(Date.now()) }), true)}>Compare anew</button>;
-    if (!value.findings.length) return <Empty title={value.outcome === 'not-slower' ? 'Nothing got slower' : 'Nothing can be told yet'}>
+    if (!value.findings.length) return <Empty title={value.outcome === 'not-slower' ? 'Nothing got slower' : 'Nothing can be decided yet'}>
         <p>{value.nothing || 'No spans have come.'}</p><p class="dim">{value.read}</p>
         {live && <p>Services send spans with <code>OTEL_EXPORTER_OTLP_ENDPOINT={location.origin}</code>; files are compared by <code>sonde diagnose FILE...</code></p>}{again}</Empty>;
     return <div class="split">
