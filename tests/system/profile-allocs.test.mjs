@@ -3,6 +3,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawnSync, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
 import path from 'node:path';
 import { NODES, SONDE, buildProgram, finish, noProfiles, profileWork, root, start, temporary, versionOf } from './helper.mjs';
 

@@ -2,36 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { spawnSync, execFileSync } from 'node:child_process';
-import fs from 'node:fs';
-import path from 'node:path';
+import { spawnSync } from 'node:child_process';
 import { pinned } from '../../bench/measure.mjs';
-import { SONDE, eventually, root, start, temporary } from './helper.mjs';
+import { SONDE, buildProgram, noProfiles, profileWork, temporary } from './helper.mjs';
 
-const probe = spawnSync(SONDE, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
-const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const skip = noProfiles();
 const CHILDREN = 4;
 
-function build(t) {
-    const program = path.join(temporary(t), 'children');
-    execFileSync(process.env.CC || 'cc', ['-O1', '-g', '-no-pie', '-o', program, path.join(root, 'tests/system/programs/children.c')]);
-    return program;
-}
+const build = (t) => buildProgram(temporary(t), 'children', '-no-pie');
 
 // Of a program that runs already: what is said, and of what each child says it did the least and the most.
 async function profile(t, program, how, what, ...options) {
-    const [command, ...words] = pinned(0, program, how, what, CHILDREN); // where they preempt each other anywhere
-    const watched = start(t, command, words, { stdio: ['pipe', 'pipe', 'pipe'] });
-    await watched.until(/^ready$/m, { stream: 'stdout' });
-    const sonde = start(t, SONDE, ['profile', ...options, String(watched.pid)]);
-    const catches = () => BigInt('0x' + fs.readFileSync(`/proc/${sonde.pid}/status`, 'utf8').match(/SigCgt:\s*(\w+)/)[1]) & 2n; // SIGINT
-    await eventually('sonde samples', () => sonde.over || catches());
-    watched.child.stdin.write('\n');
-    await watched.until(new RegExp(`(^child \\d+ \\d+\\n[^]*){${CHILDREN}}`, 'm'), { stream: 'stdout' });
-    sonde.child.kill('SIGINT');
-    const { status, stdout, stderr } = await sonde.ended;
-    watched.child.stdin.write('\n');
-    const said = [...(await watched.ended).stdout.matchAll(/^child (\d+) (\d+)$/gm)].map(([, least, most]) => [Number(least), Number(most)]);
+    const pins = pinned(0, program, how, what, CHILDREN), done = new RegExp(`(^child \\d+ \\d+\\n[^]*){${CHILDREN}}`, 'm'); // where they preempt each other anywhere
+    const { status, stdout, stderr, output } = await profileWork(t, options, pins, { done });
+    const said = [...output.matchAll(/^child (\d+) (\d+)$/gm)].map(([, least, most]) => [Number(least), Number(most)]);
     assert.equal(said.length, CHILDREN, 'each child was watched');
     return { status, stdout, stderr, least: said.reduce((sum, [n]) => sum + n, 0), most: said.reduce((sum, [, n]) => sum + n, 0) };
 }

@@ -3,7 +3,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { SONDE, buildProgram, noProfiles, profileWork, temporary } from './helper.mjs';
+import { SONDE, buildProgram, noProfiles, profileWork, start, temporary } from './helper.mjs';
 
 const skip = noProfiles();
 
@@ -91,8 +91,7 @@ test('what cannot be watched has a reason', { skip }, (t) => {
 });
 
 test('where another tool has changed the code: no breakpoint, which could kill the process', { skip }, async (t) => {
-    const program = path.join(temporary(t), 'patched');
-    execFileSync(process.env.CC || 'cc', ['-O1', '-o', program, path.join(root, 'tests/system/programs/patched.c')]);
+    const program = buildProgram(temporary(t), 'patched');
     const watched = start(t, program, [], { stdio: ['pipe', 'pipe', 'pipe'] });
     await watched.until(/^ready$/m, { stream: 'stdout' });
     const profile = (event, ...what) => spawnSync(SONDE, ['profile', '-f', 'folded', '-d', '0.2', '--event', event, ...what], { encoding: 'utf8' });
