@@ -95,16 +95,24 @@ static bool speaks_first(const struct regress_result *a, const struct regress_re
     return fmin(a->p, b->p) <= DOUBTFUL_P ? a->p <= b->p : width_of(a) <= width_of(b);
 }
 
+/* How much slower it became later, as far as all time shows: of both sides, or by what the newer one grew. */
+static double later_ratio(const struct verdict *all)
+{
+    double middle = fmax(all->result.ratio[MEASURE_MIDDLE], exp(all->grew));
+    return fmax(all->result.ratio[all->result.measure], middle);
+}
+
 /* Whether what all time shows was not there while both sides ran: it came later, whatever the version. Where
  * the newer side is seen to have grown later, that is in the uncertainty of all time: what is seen beyond
  * that was there before. */
-static bool came_later(const struct regress_result *all, double grew, const struct regress_result *shared)
+static bool came_later(const struct verdict *verdict, const struct regress_result *shared)
 {
+    const struct regress_result *all = &verdict->result;
     enum regress_measure m = all->measure;
     bool known = shared->high[m] > shared->low[m];
-    if (grew > LATER_LOG)
-        return all->p > DOUBTFUL_P &&
-               all->ratio[MEASURE_MIDDLE] > fmax(shared->high[MEASURE_MIDDLE], JUDGE_TOLERANCE);
+    if (verdict->grew > LATER_LOG)
+        return all->p > DOUBTFUL_P && fmax(all->ratio[MEASURE_MIDDLE], exp(verdict->grew)) >
+                                          fmax(shared->high[MEASURE_MIDDLE], JUDGE_TOLERANCE);
     return all->p <= DOUBTFUL_P && known && all->low[m] > shared->high[m];
 }
 
@@ -122,12 +130,10 @@ static int test_shared_time(const struct book *book, const struct contrast_of *o
     int r = test_match(book, of, &shared, regress, &other, &ignored);
     if (r == 0 && other.concurrent && other.result.method != METHOD_NONE) {
         double e_value = (verdict->sequential.e_value + other.sequential.e_value) / 2; /* of a mixture */
-        bool later = came_later(&verdict->result, verdict->grew, &other.result);
+        bool later = came_later(verdict, &other.result);
         if (later || verdict->result.method == METHOD_NONE || speaks_first(&other.result, &verdict->result)) {
             other.errors = verdict->errors;
-            other.later_ratio = later ? fmax(verdict->result.ratio[verdict->result.measure],
-                                             verdict->result.ratio[MEASURE_MIDDLE])
-                                      : 1;
+            other.later_ratio = later ? later_ratio(verdict) : 1;
             struct verdict swap = *verdict;
             *verdict = other;
             other = swap; /* whose sketches are not needed any more */

@@ -153,6 +153,8 @@ static char queries[2][8] = {"\0\0", "\x28quer"}; /* an empty one, and one of fi
 
 static uint32_t nesting, reading; /* commands and reads that are going on */
 static bool in_read, ended;       /* as the hooks see it: reads within a command end the outer one */
+static bool last_ends_read;       /* nothing takes time behind the newest command */
+static unsigned reads;            /* that were made */
 static int left;                  /* commands in the query that is read */
 static bool at_random, drains;
 
@@ -188,6 +190,8 @@ ORIGINAL(void, redis_command, void *c, int flags)
 {
     struct client *client = c;
     struct expected e = command_expected(client);
+    bool large = e.command.argument_count > 64 || e.command.bytes > 4096; /* what it was given is freed */
+    unsigned reads_before = reads;
     nesting++;
     if (at_random && client->command == &commands[EXEC] && nesting < 3)
         for (unsigned inner = below(4); inner; inner--) {
@@ -203,8 +207,10 @@ ORIGINAL(void, redis_command, void *c, int flags)
     if (drains)
         drain();
     *expect(SONDE_EVENT_redis_command) = e;
-    if (nesting == 0)
+    if (nesting == 0) {
         ended = true;
+        last_ends_read = client != &unasked && !large && reads == reads_before;
+    }
 }
 
 ORIGINAL(int, redis_process_command, void *c)
@@ -212,6 +218,7 @@ ORIGINAL(int, redis_process_command, void *c)
     struct client *client = c;
     client->executed++;
     if (at_random && below(12) == 0) { /* it is refused */
+        last_ends_read = false;
         if (below(2))
             RECORD(thread, redis_answered, 0, ticks(), .client_id = client->id);
         return 0;
@@ -252,7 +259,7 @@ ORIGINAL(void, redis_read_query, void *at)
         if (at_random && below(20) == 0) /* one that nobody asked for */
             sonde_wrap_redis_command(&unasked, 0);
     }
-    e.follows = ended;
+    e.follows = ended && last_ends_read;
     *expect(SONDE_EVENT_redis_read_query) = e;
 }
 
@@ -270,6 +277,7 @@ static void read_some(struct client *client, int count)
 {
     int outer = left;
     reading++;
+    reads++;
     left = count;
     in_read = true;
     ended = false;
@@ -305,7 +313,8 @@ static void prepare_redis(void)
         AT(command_flags, commands[0], flags), AT(client_argc, clients[0], argc),
         AT(client_argv_bytes, clients[0], argument_bytes);
     sonde_config.redis.used_memory = (uintptr_t)used_memory;
-    redis_checks_left = 0; /* as after the first calls */
+    redis_checks_left = 0;                                   /* as after the first calls */
+    redis_query_buffer = sonde_config.redis.client_querybuf; /* it was seen to be one */
     redis_know_fields();
     sonde_orig_redis_command = redis_command, sonde_orig_redis_process_command = redis_process_command,
     sonde_orig_redis_read_query = redis_read_query, sonde_orig_redis_io_read = redis_io_read;
