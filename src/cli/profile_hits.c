@@ -303,15 +303,15 @@ void profile_hits_print_followed(const struct sampler *sampler, const struct sam
     uint64_t not_watched = counts->births - MIN(counts->births, c.followed);
     if (!counts->births)
         return;
-    fprintf(stderr, "sonde: started meanwhile: %llu process%s", (unsigned long long)counts->births,
+    fprintf(stderr, "sonde: started later: %llu process%s", (unsigned long long)counts->births,
             counts->births == 1 ? "" : "es");
     if (c.followed)
-        fprintf(stderr, ", %llu watched from %.1f ms after the beginning on (%.1f ms at most)",
+        fprintf(stderr, ", %llu watched from %.1f ms after their start on average (%.1f ms at most)",
                 (unsigned long long)c.followed, (double)c.sum_ns / (double)c.followed / 1e6,
                 (double)c.latest_ns / 1e6);
     uint64_t over = not_watched - MIN(not_watched, c.busy + c.failed);
     if (not_watched)
-        fprintf(stderr, ", %llu not watched (%llu were over before, %llu were too many, %llu failed)",
+        fprintf(stderr, ", %llu not watched (%llu had ended, %llu were too many, %llu failed)",
                 (unsigned long long)not_watched, (unsigned long long)over, (unsigned long long)c.busy,
                 (unsigned long long)c.failed);
     fputc('\n', stderr);

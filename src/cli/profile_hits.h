@@ -32,7 +32,7 @@ void profile_hits_print_price(const char *event, const struct sampler_options *o
 void profile_hits_print_counts(const char *event, const struct sampler_options *options,
                                const struct sampler_counts *counts, uint64_t start_ns);
 
-/* Also of allocations: of what the watched processes have started meanwhile, from when on it was watched and
+/* Also of allocations: of what the watched processes started later, from when on it was watched and
  * what was not. To stderr; nothing when there was none. */
 void profile_hits_print_followed(const struct sampler *sampler, const struct sampler_counts *counts);
 

@@ -20,7 +20,7 @@ async function profile(t, program, how, what, ...options) {
     return { status, stdout, stderr, least: said.reduce((sum, [n]) => sum + n, 0), most: said.reduce((sum, [, n]) => sum + n, 0) };
 }
 
-const FOLLOWED = new RegExp(`^sonde: started meanwhile: ${CHILDREN} processes, ${CHILDREN} watched from \\d+\\.\\d ms after the beginning on \\(\\d+\\.\\d ms at most\\)$`, 'm');
+const FOLLOWED = new RegExp(`^sonde: started later: ${CHILDREN} processes, ${CHILDREN} watched from \\d+\\.\\d ms after their start on average \\(\\d+\\.\\d ms at most\\)$`, 'm');
 
 for (const how of ['fork', 'exec']) {
     test(`a place, in children (${how})`, { skip }, async (t) => {
@@ -46,14 +46,14 @@ for (const how of ['fork', 'exec']) {
 test('a program that a watched shell runs', { skip }, (t) => {
     const program = build(t), { status, stdout, stderr } = spawnSync(SONDE, ['profile', '-f', 'folded', '--event', `usdt:${program}:shop:child`, '--hit-limit', '1000000', '--', 'sh', '-c', `${program} exec probe 1; true`], { input: '\n\n', encoding: 'utf8' });
     assert.ok([0, 4].includes(status), stderr); // 4: stacks were lost on a busy machine; hits and bytes are not
-    assert.match(stderr, /^sonde: started meanwhile: 2 processes, 2 watched from/m);
+    assert.match(stderr, /^sonde: started later: 2 processes, 2 watched from/m);
     assert.ok(Number(/^sonde: (\d+) hits/m.exec(stderr)[1]) >= 5000, stdout);
 });
 
 test('what was not watched is counted', { skip }, (t) => {
     const program = build(t), { stderr } = spawnSync(SONDE, ['profile', '-f', 'folded', '--event', `usdt:${program}:shop:child`, '--', 'sh', '-c', 'i=0; while [ $i -lt 300 ]; do (:) & i=$((i+1)); done; wait'], { encoding: 'utf8' });
-    const started = Number(/^sonde: started meanwhile: (\d+) processes/m.exec(stderr)[1]), followed = Number(/, (\d+) watched from/.exec(stderr)?.[1] ?? 0);
-    const [, not, over, many, failed] = /, (\d+) not watched \((\d+) were over before, (\d+) were too many, (\d+) failed\)/.exec(stderr)?.map(Number) ?? [0, 0, 0, 0, 0];
+    const started = Number(/^sonde: started later: (\d+) processes/m.exec(stderr)[1]), followed = Number(/, (\d+) watched from/.exec(stderr)?.[1] ?? 0);
+    const [, not, over, many, failed] = /, (\d+) not watched \((\d+) had ended, (\d+) were too many, (\d+) failed\)/.exec(stderr)?.map(Number) ?? [0, 0, 0, 0, 0];
     assert.equal(started, 300, stderr);
     assert.equal(followed + not, started, stderr);
     assert.equal(over + many, not, stderr);
