@@ -188,6 +188,35 @@ static void growth_outside_of_the_heap_is_a_leak(void **state)
     feed_done(&feed);
 }
 
+static uint64_t warming_up(unsigned i)
+{
+    return MB(91 + 58 * i);
+}
+
+/* The first of these is not read, since no request came before it. */
+static void few_collections_say_nothing_of_memory(void **state)
+{
+    for (unsigned count = 4; count <= 7; count++) {
+        struct feed feed;
+        const struct finding *f = find(outside(&feed, count, warming_up), FINDING_memory_leak_suspected);
+        assert_int_equal(f != NULL, count >= 6);
+        feed_done(&feed);
+    }
+}
+
+static uint64_t levels_off(unsigned i)
+{
+    return MB(60 + 40 * (i < 7 ? i : 7)) + i * 100000;
+}
+
+/* It grew beyond the middle, but no more at the end. */
+static void memory_that_has_found_its_size_is_none(void **state)
+{
+    struct feed feed;
+    assert_null(find(outside(&feed, 10, levels_off), FINDING_memory_leak_suspected));
+    feed_done(&feed);
+}
+
 static uint64_t once(unsigned i)
 {
     return MB(4) + i * 100000 + (i == 11 ? MB(20) : 0);
@@ -363,6 +392,8 @@ int main(void)
         cmocka_unit_test(a_sawtooth_is_none),
         cmocka_unit_test(small_growth_is_none),
         cmocka_unit_test(growth_outside_of_the_heap_is_a_leak),
+        cmocka_unit_test(few_collections_say_nothing_of_memory),
+        cmocka_unit_test(memory_that_has_found_its_size_is_none),
         cmocka_unit_test(pages_of_a_heap_that_was_large_are_none),
         cmocka_unit_test(buffers_that_are_dropped_are_none),
         cmocka_unit_test(one_step_is_none),
