@@ -45,7 +45,8 @@
     L(e, mysql, 2, "mysql")           \
     L(e, memcached, 3, "memcached")   \
     L(e, amqp, 4, "amqp")             \
-    L(e, nats, 5, "nats")
+    L(e, nats, 5, "nats")             \
+    L(e, mqtt, 6, "mqtt")
 /* What becomes of a message that goes through a broker. */
 #define SONDE_ENUM_queue_step(L, e)                                                           \
     L(e, sent, 0, "sent")                                                                     \
@@ -268,7 +269,7 @@ enum sonde_meaning {
     F(e, u32, generation, count, "which use of the descriptor")                                             \
     F(e, i32, fd, fd, "the connection's descriptor")                                                        \
     F(e, u32, queue, name_id,                                                                               \
-      "where it goes: AMQP exchange and routing key, NATS subject, a number for Redis' keys; 0: too long, " \
+      "where it goes: AMQP exchange and routing key, NATS subject, MQTT topic, a number for Redis' keys; 0: too long, " \
       "or not known")                                                                                       \
     F(e, u32, context, none, "taken: the number given to them, 0 none; sent: whose, as uv:submit's")        \
     F(e, u8, wire, wire, "what the broker speaks")                                                          \

@@ -18,6 +18,22 @@ static bool is_timer(const struct request *request, const struct path_step *next
     return span->kind == VSPAN_callback && span->name && strcmp(span->name, "timer") == 0;
 }
 
+/* A broker that the program exchanges messages with, "mqtt at ADDRESS"; NULL: none is known. No message is an
+ * answer to another as far as can be seen, although a request may wait for one. */
+static const char *broker_of(struct analysis *a, const struct process *process)
+{
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        char text[160];
+        if (c->closed_ns || !c->protocol || c->protocol->wire < SONDE_wire_amqp)
+            continue;
+        snprintf(text, sizeof(text), "%s%s%.100s", c->protocol->name, c->peer_name ? " at " : "",
+                 c->peer_name ? c->peer_name : "");
+        return intern_string(a, text);
+    }
+    return NULL;
+}
+
 static void add(struct analysis *a, const struct process *process, struct request *request,
                 const struct path_step *step, uint64_t took_ns, bool by_timer)
 {
@@ -34,6 +50,8 @@ static void add(struct analysis *a, const struct process *process, struct reques
         fault->worst_ns = took_ns;
         fault->command = lanes_busy_peer(process, step->start_ns, step->end_ns, &fault->lanes);
     }
+    if (!fault->asked)
+        fault->asked = broker_of(a, process);
     fault->queued_commands += request->ambiguous > 0;
     fault->failed += by_timer;
     fault->from_ns = MIN(fault->from_ns, step->start_ns);

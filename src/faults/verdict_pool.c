@@ -99,12 +99,18 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
                                       "limit, or that of a request for which these waited.",
                                       (unsigned long long)fault->failed)
                         : "";
+    const char *broker =
+        fault->asked ? finding_say(f,
+                                   " The program exchanges messages through a broker (%s), none of which is "
+                                   "known to answer another: these may have waited for one.",
+                                   fault->asked)
+                     : "";
     f->detail = finding_say(
         f,
         "The event loop had little to do and none of their operations was in progress: a lock or a "
         "queue of the program's own, an event of another request, a timer of a library, or "
-        "something that sonde does not trace.%s%s%s",
-        timer, busy, ambiguous);
+        "something that sonde does not trace.%s%s%s%s",
+        timer, busy, broker, ambiguous);
     verdict_place(f, fault, NULL);
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
@@ -113,6 +119,8 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
         finding_add_text(f, "busy_peer", fault->command);
         finding_add_count(f, "busy_count", fault->lanes);
     }
+    if (fault->asked)
+        finding_add_text(f, "broker", fault->asked);
     finding_add_count(f, "ambiguous_count", fault->queued_commands);
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }

@@ -174,7 +174,7 @@
          "Messages or jobs waited in a queue because all that take them were busy with others.",             \
          "Add consumers, let each take more at a time (prefetch, concurrency) if it waits rather than "      \
          "computes, make the work for one message shorter, or give long work a queue of its own.",           \
-         EVIDENCE("queue", "where the messages go: AMQP exchange and routing key, NATS subject; a stream "   \
+         EVIDENCE("queue", "where the messages go: AMQP exchange and routing key, NATS subject, MQTT topic; a stream "   \
                            "or queue of jobs in Redis has a number in place of its key")                     \
          EVIDENCE("peer", "the broker's address")                                                            \
          EVIDENCE("consumers_count", "connections on which they are taken")                                  \
@@ -196,6 +196,7 @@
          EVIDENCE("worst_ns", "the longest wait")                                                            \
          EVIDENCE("busy_peer", "an address all of whose connections were busy in the longest")               \
          EVIDENCE("busy_count", "how many connections those are")                                            \
+         EVIDENCE("broker", "a broker that the program exchanges messages with: protocol and address")       \
          EVIDENCE("ambiguous_count", "waits of requests with operations that may be another request's")      \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(run_queue_wait, "run-queue-wait", INFO, INFO,                                                       \

@@ -1,10 +1,12 @@
-/* Messages that go through a broker (RabbitMQ and others that speak AMQP 0-9-1; NATS; streams of Redis), seen
- * where a program sends and takes them. A message is known by a hash of what it says and where it goes, which
- * is the same at both ends whether or not the broker is traced; the hash has a key that is new for each
- * process of sonde and is never recorded, so that nothing can be concluded from it about what was said.
+/* Messages that go through a broker (RabbitMQ and others that speak AMQP 0-9-1; NATS; MQTT; streams of
+ * Redis), seen where a program sends and takes them. A message is known by a hash of what it says and where
+ * it goes, which is the same at both ends whether or not the broker is traced; the hash has a key that is new
+ * for each process of sonde and is never recorded, so that nothing can be concluded from it about what was
+ * said.
  *
- *     sent      published: AMQP basic.publish, NATS PUB and HPUB, XADD
- *     taken     delivered: basic.deliver and basic.get-ok, MSG and HMSG, what XREADGROUP and XREAD answer
+ *     sent      published: AMQP basic.publish, NATS PUB and HPUB, MQTT PUBLISH, XADD
+ *     taken     delivered: basic.deliver and basic.get-ok, MSG and HMSG, PUBLISH, what XREADGROUP and XREAD
+ *               answer
  *     settled   dealt with: basic.ack, nack, reject (number: channel and delivery tag); a PUB to the subject
  *               that the taken message named for its answer (number: a hash of that); XACK (of the entry's
  * id)
@@ -15,7 +17,7 @@
 
 #include "probe/context.h"
 
-enum { CONNECTIONS = 32, HASHED_MAX = 4096, WAYS = 2 };
+enum { CONNECTIONS = 32, WAYS = 2 };
 enum { WAY_IN, WAY_OUT };
 
 static struct queue_connection {
@@ -24,23 +26,6 @@ static struct queue_connection {
     uint32_t generation;
     struct queue_way way[WAYS];
 } connections[CONNECTIONS];
-
-/* A message's text, as it comes: the first HASHED_MAX bytes of it count. */
-static void hash_body(struct queue_way *w, const char *p, uint64_t n)
-{
-    n = n < HASHED_MAX - w->hashed ? n : HASHED_MAX - w->hashed;
-    for (uint64_t i = 0; i < n; i++)
-        w->hash = (w->hash ^ (uint8_t)p[i]) * 0x100000001B3ull;
-    w->hashed += (uint32_t)n;
-}
-
-static void ended(struct queue_way *w, bool out, struct queue_seen_list *seen)
-{
-    if (w->open)
-        seen_add(seen, out ? SONDE_queue_step_sent : SONDE_queue_step_taken, hash_end(w->hash), w->number,
-                 w->bytes, w->queue);
-    w->open = 0;
-}
 
 /* ---- AMQP 0-9-1 ----
  *
@@ -384,6 +369,8 @@ static void follow(struct probe_thread *self, const struct descriptor *d, bool o
         queue_bytes_amqp(self, w, out, p, n, seen);
     else if (d->commands.wire == SONDE_wire_nats)
         queue_bytes_nats(self, w, out, p, n, seen);
+    else if (d->commands.wire == SONDE_wire_mqtt)
+        queue_bytes_mqtt(self, w, out, p, n, seen);
     else if (!out)
         (void)queue_bytes_resp(self, w, out, p, n, seen);
 }

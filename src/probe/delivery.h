@@ -51,6 +51,9 @@ void queue_bytes_amqp(struct probe_thread *self, struct queue_way *w, bool out, 
                       struct queue_seen_list *seen);
 void queue_bytes_nats(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
                       struct queue_seen_list *seen);
+/* MQTT 3.1, 3.1.1 and 5 (delivery_mqtt.c). */
+void queue_bytes_mqtt(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
+                      struct queue_seen_list *seen);
 /* Redis' streams and queues of jobs (delivery_resp.c): whole commands, or whole replies to what asks for
  * messages. way: what is read; NULL of what is written. Returns whether the commands ask for messages. */
 bool queue_bytes_resp(struct probe_thread *self, struct queue_way *way, bool out, const char *p, uint64_t n,

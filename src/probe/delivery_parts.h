@@ -1,4 +1,4 @@
-/* What the readers of brokers' protocols share (delivery.c, delivery_resp.c). */
+/* What the readers of brokers' protocols share (delivery.c, delivery_mqtt.c, delivery_resp.c). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROBE_DELIVERY_PARTS_H
 #define PROBE_DELIVERY_PARTS_H
@@ -45,6 +45,28 @@ static inline void seen_add(struct queue_seen_list *seen, uint8_t step, uint64_t
     if (seen->count < QUEUE_SEEN_MAX)
         seen->at[seen->count++] = (struct queue_seen){
             .identity = identity, .number = number, .bytes = bytes, .queue = queue, .step = step};
+}
+
+/* ---- bodies ---- */
+
+enum { HASHED_MAX = 4096 };
+
+/* A message's text, as it comes: the first HASHED_MAX bytes of it count. */
+static inline void hash_body(struct queue_way *w, const char *p, uint64_t n)
+{
+    n = n < HASHED_MAX - w->hashed ? n : HASHED_MAX - w->hashed;
+    for (uint64_t i = 0; i < n; i++)
+        w->hash = (w->hash ^ (uint8_t)p[i]) * 0x100000001B3ull;
+    w->hashed += (uint32_t)n;
+}
+
+/* The message that was being read is whole. */
+static inline void ended(struct queue_way *w, bool out, struct queue_seen_list *seen)
+{
+    if (w->open)
+        seen_add(seen, out ? SONDE_queue_step_sent : SONDE_queue_step_taken, hash_end(w->hash), w->number,
+                 w->bytes, w->queue);
+    w->open = 0;
 }
 
 /* ---- words ---- */

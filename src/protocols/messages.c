@@ -1,7 +1,7 @@
-/* Messages that go through a broker (AMQP, NATS, streams of Redis): each that is taken is a request of its
- * own, from then until it is dealt with, and is joined to the request that sent it by the message's identity,
- * whether or not the broker is traced. Several with the same text are taken in the order in which they were
- * sent. Messages that one read brings are handed to JavaScript at once and are one request.
+/* Messages that go through a broker (AMQP, NATS, MQTT, streams of Redis): each that is taken is a request of
+ * its own, from then until it is dealt with, and is joined to the request that sent it by the message's
+ * identity, whether or not the broker is traced. Several with the same text are taken in the order in which
+ * they were sent. Messages that one read brings are handed to JavaScript at once and are one request.
  *
  * A message that nobody acknowledges or answers ends as a WebSocket's: with the last that was seen of its
  * handler. */
@@ -385,3 +385,4 @@ const struct protocol protocol_amqp = {.name = "amqp",
                                        .closed = closed,
                                        .forget = forget};
 const struct protocol protocol_nats = {.name = "nats", .wire = SONDE_wire_nats, .command = "message"};
+const struct protocol protocol_mqtt = {.name = "mqtt", .wire = SONDE_wire_mqtt, .command = "message"};

@@ -223,6 +223,10 @@ export const ROWS = [
     { application: 'nats', store: 'nats', trouble: 'work', load: [QUICK, { path: '/price', clients: 1, count: 8, pause: 30 }],
         expected: [{ kind: 'event-loop-blocked', at: 'nats.js work', victims: ['/price'], amount: ['cpu_ns', 'work', 'cpu_ns'] }] },
 
+    healthy('mqtt', [QUICK, { path: '/order', clients: 2, count: 20, pause: 10 }]),
+    { application: 'mqtt', trouble: 'work', load: [QUICK, { path: '/order', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'mqtt.js work', amount: ['cpu_ns', 'work', 'cpu_ns'] }] },
+
     // Over HTTP every gRPC call is answered with 200: how it ended is its own status.
     healthy('grpc', [{ path: '/item', clients: 2, count: 20, pause: 10 }, { path: '/items', clients: 2, count: 20, pause: 10 }]),
     { application: 'grpc', trouble: 'slow', load: [{ path: '/item', clients: 2, count: 20, pause: 10 }, { path: '/items', clients: 2, count: 20, pause: 10 }],

@@ -254,6 +254,97 @@ static void what_is_no_nats_ends_it(void **state)
     }
 }
 
+/* ---- MQTT ---- */
+
+/* A packet without its head, which mqtt() puts in front: its length in 7 bits a byte. */
+static void mqtt(int first, const char *p, size_t n)
+{
+    number((uint64_t)first, 1);
+    for (size_t rest = n;; rest >>= 7) {
+        number((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0), 1);
+        if (rest <= 0x7f)
+            break;
+    }
+    put(p, n);
+}
+#define MQTT(first, text) mqtt(first, text, sizeof(text) - 1)
+
+static void both_ends_of_mqtt_see_the_same_message(void **state)
+{
+    for (int level = 4; level <= 5; level++) {
+        bool five = level == 5;
+        char large[4000] = {0};
+        memcpy(large, five ? "\0\6orders\0" : "\0\6orders", five ? 9 : 8);
+        if (five)
+            MQTT(0x10, "\0\4MQTT\5\2\0\74\0\0\2me");
+        else
+            MQTT(0x10, "\0\4MQTT\4\2\0\74\0\2me");
+        if (five)
+            MQTT(0x30, "\0\6orders\0{\"id\":1}");
+        else
+            MQTT(0x30, "\0\6orders{\"id\":1}");
+        if (five) /* once surely: with an identifier, a property that the broker does not hand on, an answer
+                   */
+            MQTT(0x32, "\0\6orders\0\7\2\1\1{\"id\":2}");
+        else
+            MQTT(0x32, "\0\6orders\0\7{\"id\":2}");
+        if (five) /* again */
+            MQTT(0x3a, "\0\6orders\0\7\2\1\1{\"id\":2}");
+        else
+            MQTT(0x3a, "\0\6orders\0\7{\"id\":2}");
+        MQTT(0x40, "\0\7");
+        MQTT(0xc0, "");
+        mqtt(0x30, large, sizeof(large));
+        struct queue_seen_list sent = followed(queue_bytes_mqtt, true);
+        assert_int_equal(sent.count, 3);
+
+        if (five)
+            MQTT(0x20, "\0\0\3\41\0\12");
+        else
+            MQTT(0x20, "\0\0");
+        MQTT(0x90, "\0\1\0");
+        if (five) /* retained: before anybody was there */
+            MQTT(0x31, "\0\6orders\0old");
+        else
+            MQTT(0x31, "\0\6ordersold");
+        if (five)
+            MQTT(0x30, "\0\6orders\0{\"id\":1}");
+        else
+            MQTT(0x30, "\0\6orders{\"id\":1}");
+        if (five)
+            MQTT(0x32, "\0\6orders\0\1\0{\"id\":2}");
+        else
+            MQTT(0x32, "\0\6orders\0\1{\"id\":2}");
+        mqtt(0x30, large, sizeof(large));
+        struct queue_seen_list taken = followed(queue_bytes_mqtt, false);
+        assert_int_equal(taken.count, 3);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(sent.at[i].step, SONDE_queue_step_sent);
+            assert_int_equal(taken.at[i].step, SONDE_queue_step_taken);
+            assert_int_equal(sent.at[i].identity, taken.at[i].identity);
+            assert_int_equal(sent.at[i].bytes, taken.at[i].bytes);
+            assert_int_not_equal(sent.at[i].queue, 0);
+        }
+        assert_int_equal(sent.at[0].bytes, 8);
+        assert_int_not_equal(sent.at[0].identity, sent.at[1].identity);
+    }
+}
+
+static void what_is_no_mqtt_ends_it(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+    } PACKETS[] = {{"\0\0", 2}, {"\x30\xff\xff\xff\xff", 5}, {"\x30\0", 2}, {"\x30\3\0\6o", 5}};
+    for (size_t i = 0; i < 4; i++) {
+        struct queue_way w = {0};
+        struct queue_seen_list seen = {0};
+        queue_bytes_mqtt(thread, &w, true, PACKETS[i].bytes, PACKETS[i].n, &seen);
+        assert_true(w.lost);
+        assert_int_equal(seen.count, 0);
+    }
+}
+
 /* ---- streams of Redis ---- */
 
 static struct queue_seen_list streamed(const char *p, bool out, bool *ret_asks)
@@ -449,6 +540,8 @@ int main(void)
         cmocka_unit_test(what_is_no_amqp_ends_it),
         cmocka_unit_test(both_ends_of_nats_see_the_same_message),
         cmocka_unit_test(what_is_no_nats_ends_it),
+        cmocka_unit_test(both_ends_of_mqtt_see_the_same_message),
+        cmocka_unit_test(what_is_no_mqtt_ends_it),
         cmocka_unit_test(both_ends_of_a_stream_see_the_same_message),
         cmocka_unit_test(both_ends_of_a_queue_see_the_same_job),
         cmocka_unit_test(bull_gives_its_arguments_one_by_one),

@@ -90,6 +90,32 @@ static void an_opaque_peer_is_named_by_its_address(void **state)
     feed_done(&feed);
 }
 
+/* A broker sends messages by itself: none answers what was written, and the broker is not late. */
+static void a_broker_that_sends_by_itself_is_not_late(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, stream_write, API, API, US(5), 0, .fd = 8, .generation = 1, .bytes = 20, .messages = 1,
+         .first_message = 1, .wire = SONDE_wire_mqtt);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = MS(150);
+        begin(&feed, API, 30, "/order", at);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        answer(&feed, API, 30, at + took_ns);
+        FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
+             .events = 1);
+    }
+    const struct report *report = feed_finish(&feed);
+    assert_null(find(report, FINDING_slow_peer));
+    const struct finding *f = find(report, FINDING_unexplained_wait);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_INFO);
+    assert_string_equal(finding_get_evidence(f, "broker")->text, "mqtt at 127.0.0.1:3306");
+    feed_done(&feed);
+}
+
 /* One connection was open before tracing began, so that what is asked on it is not known. */
 static void one_peer_is_one_finding(void **state)
 {
@@ -407,6 +433,7 @@ int main(void)
         cmocka_unit_test(quick_operations_are_none),
         cmocka_unit_test(an_opaque_peer_is_named_by_its_address),
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
+        cmocka_unit_test(a_broker_that_sends_by_itself_is_not_late),
         cmocka_unit_test(one_peer_is_one_finding),
         cmocka_unit_test(a_traced_service_is_not_called_untraced),
         cmocka_unit_test(a_loop_that_is_blocked_is_busy),

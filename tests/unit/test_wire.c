@@ -312,6 +312,26 @@ static void statements_are_off_by_default(void **state)
         assert_int_not_equal(r->meta & 0xff, SONDE_EVENT_sql_statement);
 }
 
+static void mqtt(void **state)
+{
+    static const char *const NAMES[] = {"\0\4MQTT\4", "\0\6MQIsdp\3", "\0\4MQTT\5"};
+    for (size_t i = 0; i < 3; i++) {
+        int c = next_handle++;
+        char connect[200] = {0x10, (char)0x88, 1}; /* 136 bytes follow */
+        memcpy(connect + 3, NAMES[i], NAMES[i][1] + 3);
+        expect(c, (struct bytes){connect, 139}, SONDE_wire_mqtt, 1, NULL);
+        expect(c, BYTES("\x30\6\0\1ayes"), SONDE_wire_mqtt, 0, NULL); /* nothing answers it */
+    }
+    static const struct bytes NONE[] = {BYTES("\x10\xff\xff\xff\xff\1\0\4MQTT\4"),
+                                        BYTES("\x10\x0c\0\5MQTT\4\2"),
+                                        BYTES("\x10\x0c\0\4MQTx\4\2"),
+                                        BYTES("\x10\x0c\0\4MQ"),
+                                        BYTES("\x10\x80"),
+                                        BYTES("\x20\x0c\0\4MQTT\4\2")};
+    for (size_t i = 0; i < 6; i++)
+        expect(next_handle++, NONE[i], 0, 0, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(statements_are_off_by_default),
         cmocka_unit_test(memcached),
         cmocka_unit_test(memcached_binary),
+        cmocka_unit_test(mqtt),
         cmocka_unit_test(what_looks_like_them_is_not_taken_for_them),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
