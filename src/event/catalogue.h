@@ -261,18 +261,19 @@ enum sonde_meaning {
     F(e, u8, side, side, "which end of the connection this is")                                         \
     F(e, u8, sent, none, "1: sent, 0: received")
 
-#define SONDE_FIELDS_queue_message(F, e)                                                                    \
-    F(e, u64, identity, hex,                                                                                \
-      "sent, taken: a hash of the message with a key that is not recorded, the same at both ends")          \
-    F(e, u64, number, hex, "taken, settled: which of those taken; 0: it has none")                          \
-    F(e, u64, bytes, bytes, "of the message")                                                               \
-    F(e, u32, generation, count, "which use of the descriptor")                                             \
-    F(e, i32, fd, fd, "the connection's descriptor")                                                        \
-    F(e, u32, queue, name_id,                                                                               \
-      "where it goes: AMQP exchange and routing key, NATS subject, MQTT topic, a number for Redis' keys; 0: too long, " \
-      "or not known")                                                                                       \
-    F(e, u32, context, none, "taken: the number given to them, 0 none; sent: whose, as uv:submit's")        \
-    F(e, u8, wire, wire, "what the broker speaks")                                                          \
+#define SONDE_FIELDS_queue_message(F, e)                                                                   \
+    F(e, u64, identity, hex,                                                                               \
+      "sent, taken: a hash of the message with a key that is not recorded, the same at both ends")         \
+    F(e, u64, number, hex, "taken, settled: which of those taken; 0: it has none")                         \
+    F(e, u64, bytes, bytes, "of the message")                                                              \
+    F(e, u32, generation, count, "which use of the descriptor")                                            \
+    F(e, i32, fd, fd, "the connection's descriptor")                                                       \
+    F(e, u32, queue, name_id,                                                                              \
+      "where it goes: AMQP exchange and routing key, NATS subject, MQTT topic, a number for Redis' keys; " \
+      "0: too long, "                                                                                      \
+      "or not known")                                                                                      \
+    F(e, u32, context, none, "taken: the number given to them, 0 none; sent: whose, as uv:submit's")       \
+    F(e, u8, wire, wire, "what the broker speaks")                                                         \
     F(e, u8, step, queue_step, "what became of it")
 
 #define SONDE_FIELDS_http_trace(F, e)                        \
