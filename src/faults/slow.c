@@ -181,16 +181,23 @@ static uint64_t judge_resent(struct analysis *a, const struct process *process, 
     return until_ns;
 }
 
-/* The longest that a thread of the process waited for a CPU in [start, end). */
-static uint64_t longest_queue_ns(const struct process *process, uint64_t start_ns, uint64_t end_ns)
+/* The waits of the process' threads in [start, end): the longest that one of them waited for a CPU then, and
+ * which share of them did so for so long. */
+static uint64_t longest_queue_ns(const struct process *process, uint64_t start_ns, uint64_t end_ns,
+                                 uint64_t least_ns, double *ret_share)
 {
-    uint64_t longest_ns = 0;
+    uint64_t longest_ns = 0, all = 0, long_ones = 0;
     map_foreach (&process->threads, slot) {
         const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
         size_t first, count = activity_waits(thread, start_ns, end_ns, &first);
-        for (size_t i = first; i < first + count; i++)
-            longest_ns = MAX(longest_ns, activity_wait_at(thread, i)->runnable_ns);
+        for (size_t i = first; i < first + count; i++) {
+            uint64_t queue_ns = activity_wait_at(thread, i)->runnable_ns;
+            longest_ns = MAX(longest_ns, queue_ns);
+            long_ones += queue_ns >= least_ns;
+        }
+        all += count;
     }
+    *ret_share = all ? (double)long_ones / (double)all : 0;
     return longest_ns;
 }
 
@@ -200,17 +207,32 @@ static bool is_local(const char *address)
            (strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 || *address == '/');
 }
 
-/* Who answers on this machine and is not traced may have lacked a CPU, as the program itself did about then
- * where none was idle. An answer takes several turns of the scheduler, each of which may wait. One
- * that is always late is late for another reason. */
+/* Who answers on this machine and is not traced may have lacked a CPU. Its own waits are not known, but the
+ * program's are waits of a runnable thread on the same machine at the same time: samples of them. An answer
+ * takes some turns of the scheduler (the peer's threads are woken, and woken again after a lock or a disk),
+ * assumed to be at most LACK_TURNS, so it is not excused
+ *
+ * - beyond SLOW_NS and LACK_TURNS waits as long as the program's longest;
+ * - where more answers are late than the program's waits allow: for an answer to lose L in k turns, one of
+ *   them must lose L / k, so that the share of such answers is at most k times that of such waits;
+ * - where all are late: a lack of CPUs does not spare a program's quick answers either.
+ *
+ * The number of turns is an assumption, and one program may have less of the CPUs than another (its nice
+ * value, its cgroup). Both bounds are lenient for it: an answer that is excused is not said to be explained,
+ * and stays counted in the finding, which is then no warning. */
 static bool may_lack_cpu(const struct analysis *a, const struct process *process, const struct vspan *span,
                          const struct attl *attl, uint64_t start_ns, uint64_t end_ns)
 {
-    uint64_t from_ns = start_ns - MIN(start_ns, LACK_WINDOW_NS);
+    uint64_t from_ns = start_ns - MIN(start_ns, LACK_WINDOW_NS), late_ns = end_ns - start_ns - SLOW_NS;
+    double share;
     if (!is_local(span->peer) || !machine_was_full(a, start_ns, end_ns) ||
-        end_ns - start_ns > SLOW_NS + LACK_TURNS * longest_queue_ns(process, from_ns, end_ns))
+        late_ns >
+            LACK_TURNS * longest_queue_ns(process, from_ns, end_ns, MAX(late_ns / LACK_TURNS, 1u), &share))
         return false;
-    return !attl || attl->count < LACK_ENOUGH || sketch_quantile(&attl->latency, 0.1) < 0.8 * (double)SLOW_NS;
+    if (!attl || attl->count < LACK_ENOUGH)
+        return true;
+    double allowed = MIN(LACK_TURNS * share, 0.9);
+    return sketch_quantile(&attl->latency, 1 - allowed) < 0.8 * (double)SLOW_NS;
 }
 
 static void judge_step(struct analysis *a, const struct process *process, struct request *request,
