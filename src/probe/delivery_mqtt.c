@@ -1,8 +1,10 @@
 /* Messages through a broker that speaks MQTT 3.1, 3.1.1 or 5. Packets (MQTT 5.0, 2.1 and 3.3):
  *
  *     type u4, flags u4; remaining length, 1 to 4 bytes of 7 bits, the lowest first, with bit 7 set in all
- * but the last; then so many bytes CONNECT (1), of the client, first: length u16, "MQTT" or "MQIsdp", level
- * u8 (3, 4, or 5) CONNACK (2), the broker's answer: flags u8, code u8; at level 5 properties behind them
+ *     but the last; then so many bytes
+ *
+ *     CONNECT (1), of the client, first: length u16, "MQTT" or "MQIsdp", level u8 (3, 4, or 5)
+ *     CONNACK (2), the broker's answer: flags u8, code u8; at level 5 properties behind them
  *     PUBLISH (3), flags retain (bit 0), QoS (bits 1 and 2), again (bit 3): length u16, topic; with a QoS a
  *     packet identifier u16; at level 5 the length of properties, as above, and properties; the rest is the
  *     message
