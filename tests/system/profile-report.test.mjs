@@ -8,6 +8,7 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
+import { noProfiles } from './helper.mjs';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-profile-report-'));
@@ -67,7 +68,6 @@ if (process.argv[2] === undefined) { // the first works 40 times alone, then all
 `);
     const threads = at('threads.py', `
 import threading
-import { noProfiles } from './helper.mjs';
 done = threading.Event()
 def spin(n):
     s = 0
