@@ -216,7 +216,7 @@ void process_describe(struct process *p, struct tables *tables, struct sampler_p
     struct runtime_code own;
     bool full = tables->full, native = true;
     memset(d, 0, sizeof(*d));
-    tables->full = false;
+    tables->full = tables->too_small = false;
     for (size_t i = 0; RUNTIMES[i]; i++) {
         if (!p->runtimes[i].state)
             continue;
@@ -234,7 +234,7 @@ void process_describe(struct process *p, struct tables *tables, struct sampler_p
         else
             add_mapping(d, m->start, m->end, d->has_script ? CODE_SCRIPT : CODE_POINTER, NULL, 0);
     }
-    p->lacks_rows = tables->full;
+    p->lacks_rows = tables->full || tables->too_small;
     tables->full |= full;
 }
 

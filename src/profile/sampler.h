@@ -109,7 +109,8 @@ struct sampler_counts {
     size_t unwind_bytes;               /* and the room for them */
     size_t map_bytes;                  /* what is shared with the kernel */
     size_t processes;
-    size_t lacked_rows; /* whose files did not all find room for their unwind rows, for a time at least */
+    size_t lacked_rows; /* whose files did not all find room for their unwind rows, for a time at least; who
+                         * executed another program counts again */
     size_t folded;      /* that ended and share a place in the profile with others of their name */
     size_t too_large;   /* files whose source lines would have taken too much memory */
     size_t namers_short, namers_failed; /* that ran out of memory; that died or broke the rules (namer.h) */

@@ -159,9 +159,12 @@ const struct table_range *tables_of(struct tables *t, struct native_file *file)
         *note = UINT64_MAX;
         return NULL;
     }
+    if (table->count >= t->row_limit) {
+        t->too_small = true;
+        return NULL;
+    }
     struct table_range *range = new_range(t);
-    if (!range || table->count >= t->row_limit ||
-        !tables_add(t, table->rows, (uint32_t)table->count, true, range))
+    if (!range || !tables_add(t, table->rows, (uint32_t)table->count, true, range))
         return NULL;
     range->base = table->base;
     free(table->rows); /* one copy is enough: the kernel's can be read here, too */

@@ -31,6 +31,7 @@ struct tables {
     uint32_t rows_used;
     uint32_t serials; /* of ranges so far */
     bool full;        /* something found no room; for the user to clear */
+    bool too_small;   /* something never finds any, however little else there is; likewise */
     room free_rows, free_pages;
     room given_rows, given_pages; /* back, but the kernel's half may still look into them */
     ARRAY(struct table_range)

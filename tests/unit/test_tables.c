@@ -57,6 +57,11 @@ static void a_file_gives_its_rows_back(void **state)
     uint32_t limit = (uint32_t)MAX(native_file_table(first)->count, native_file_table(second)->count) + 1;
     struct unwind_row *rows = calloc(limit, sizeof(*rows));
     uint64_t *pages = calloc(limit, sizeof(*pages));
+    struct tables small = {.row_limit = 2, .page_limit = 2};
+    tables_init(&small, rows, pages);
+    assert_null(tables_of(&small, first));
+    assert_true(small.too_small && !small.full); /* nothing that is given back would help */
+    tables_done(&small);
     struct tables t = {.row_limit = limit, .page_limit = limit};
     tables_init(&t, rows, pages);
     size_t count = native_file_table(first)->count;
