@@ -12,12 +12,10 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
-#include "base/proc.h"
 #include "symbol/memory.h"
 #include "symbol/modules.h"
 
-enum { MAPS_MOST = 1 << 24, BREAKPOINT = 0xcc };
+enum { BREAKPOINT = 0xcc };
 
 struct place_code place_code_read(int fd, uint64_t offset)
 {
@@ -31,17 +29,11 @@ struct place_code place_code_read(int fd, uint64_t offset)
     return code;
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Some file systems report one device by stat(2) and another in /proc/PID/maps. */
 static bool is_file(const struct module *module, const struct stat *st, const char *name)
 {
     return module->inode == st->st_ino &&
-           (module->device == st->st_dev || strcmp(last_part(module->path), name) == 0);
+           (module->device == st->st_dev || strcmp(basename(module->path), name) == 0);
 }
 
 static bool differs(pid_t pid, uint64_t address, const struct place_code *code)
@@ -58,15 +50,9 @@ static bool differs(pid_t pid, uint64_t address, const struct place_code *code)
 static bool is_hooked(pid_t pid, const struct stat *st, const char *name, const struct place_code *codes,
                       size_t count, uint64_t *ret_offset)
 {
-    char path[96];
-    size_t length;
-    _cleanup_(freep) char *maps = NULL;
-    _cleanup_(proc_unrefp) struct proc *proc = NULL;
     _cleanup_(modules_done) struct modules modules = {0};
     struct problem ignored;
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    if (proc_open(pid, &proc) < 0 || file_read(path, MAPS_MOST, &maps, &length) < 0 ||
-        modules_parse(proc, maps, length, false, &modules, &ignored) < 0)
+    if (modules_list_pid(pid, &modules, &ignored) < 0)
         return false;
     array_foreach (&modules.mappings, m) {
         if (!m->executable || m->module == UINT32_MAX || !is_file(&modules.list.at[m->module], st, name))
@@ -90,7 +76,7 @@ pid_t hooked_process(int fd, const struct place_code *codes, size_t count, const
     if (fstat(fd, &st) < 0 || readlink(link, path, sizeof(path) - 1) < 0)
         return 0;
     for (size_t i = 0; i < pid_count; i++)
-        if (is_hooked(pids[i], &st, last_part(path), codes, count, ret_offset))
+        if (is_hooked(pids[i], &st, basename(path), codes, count, ret_offset))
             return pids[i];
     return 0;
 }

@@ -24,7 +24,7 @@
 #include "symbol/elf.h"
 #include "symbol/modules.h"
 
-enum { CALLERS = 4, MAPS_MOST = 1 << 24, FILES_MOST = 512 };
+enum { CALLERS = 4, FILES_MOST = 512 };
 
 static const struct {
     const char *name;
@@ -194,20 +194,16 @@ static int add_file(struct profile_allocs_places *places, pid_t pid, int fd, boo
 /* What process `of` has mapped, for uprobes in process pid. */
 static int add_process(struct profile_allocs_places *places, pid_t pid, pid_t of)
 {
-    char path[96];
-    size_t length, files = 0;
+    size_t files = 0;
     bool is_own = of == getpid();
-    _cleanup_(freep) char *maps = NULL;
     _cleanup_(proc_unrefp) struct proc *proc = NULL;
     _cleanup_(modules_done) struct modules modules = {0};
     struct problem ignored;
-    snprintf(path, sizeof(path), "/proc/%d/maps", of);
     int r = proc_open(of, &proc);
     if (r >= 0)
-        r = file_read(path, MAPS_MOST, &maps, &length);
+        r = modules_list(proc, &modules, &ignored);
     if (r < 0)
         return r == -ENOENT || r == -ESRCH ? 0 : r; /* the sampler says so */
-    r = modules_parse(proc, maps, length, false, &modules, &ignored);
     for (size_t i = 0; i < modules.mappings.count && r >= 0; i++) {
         const struct mapping *m = &modules.mappings.at[i];
         bool first = m->executable && m->module != UINT32_MAX;

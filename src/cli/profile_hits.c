@@ -23,7 +23,7 @@
 #include "symbol/modules.h"
 #include "symbol/usdt.h"
 
-enum { MAPS_MOST = 1 << 24, PLACES_MOST = 64, PARTS = 4 };
+enum { PLACES_MOST = 64, PARTS = 4 };
 
 /* What a stack, and counting at a tracepoint, take of the program's time (bench/event-price.mjs). */
 #define STACK_NS      2000
@@ -75,32 +75,20 @@ static int find_places(int fd, void *result)
     return r;
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The file of this name that a process has mapped; negative: none. */
 static int open_mapped(pid_t pid, const char *name)
 {
-    char path[96];
-    size_t length;
-    _cleanup_(freep) char *maps = NULL;
     _cleanup_(proc_unrefp) struct proc *proc = NULL;
     _cleanup_(modules_done) struct modules modules = {0};
     struct problem ignored;
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
     int r = proc_open(pid, &proc);
     if (r >= 0)
-        r = file_read(path, MAPS_MOST, &maps, &length);
-    if (r >= 0)
-        r = modules_parse(proc, maps, length, false, &modules, &ignored);
+        r = modules_list(proc, &modules, &ignored);
     if (r < 0)
         return r;
     array_foreach (&modules.mappings, m)
         if (m->executable && m->module != UINT32_MAX &&
-            strcmp(last_part(modules.list.at[m->module].path), name) == 0)
+            strcmp(basename(modules.list.at[m->module].path), name) == 0)
             return process_mapped_open(proc, m->start, m->end);
     return -ENOENT;
 }
@@ -125,7 +113,7 @@ static int open_binary(const char *binary, const struct sampler_options *o, cons
     int fd = -1;
     if (strchr(binary, '/'))
         return open(binary, O_RDONLY | O_CLOEXEC);
-    if (command && strcmp(last_part(command), binary) == 0)
+    if (command && strcmp(basename(command), binary) == 0)
         return strchr(command, '/') ? open(command, O_RDONLY | O_CLOEXEC) : open_in_path(command);
     if (command || o->whole_machine) /* a library: the one that is used here */
         fd = open_mapped(getpid(), binary);

@@ -80,7 +80,7 @@ static void field_byte(struct probe_thread *self, struct queue_way *w, bool out,
     w->line[w->have++] = byte;
     uint64_t needed = fields_bytes(w);
     bool connects = w->open_channel >> 4 == CONNECT;
-    if (needed > TOPIC_MAX) { /* too long to be told of */
+    if (needed > TOPIC_MAX) { /* too long to be reported */
         w->state = MQTT_SKIP;
         return;
     }

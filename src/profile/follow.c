@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -34,7 +33,6 @@ enum {
     PLACES_MOST = 32,    /* of a file */
     PROCESSES_MOST = 64, /* at a time: what is passed in one visits the breakpoints of all */
     KNOWN_MOST = 4096,   /* files without places, so that they are not read again */
-    MAPS_MOST = 1 << 24,
 };
 #define BUDGET_SHARE  10               /* attaching may take a tenth of the time, */
 #define BUDGET_BEGIN  NS_PER_S         /* and so much beyond that */
@@ -223,17 +221,11 @@ static void forget(struct follow *f, pid_t pid)
     free(m);
 }
 
-/* Of this process: on a busy machine it waits for a CPU most of the time, which costs nobody anything. */
-static uint64_t cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
+/* By its CPU time: on a busy machine it waits for a CPU most of the time, which costs nothing. */
 static bool can_afford(const struct follow *f, uint64_t now_ns)
 {
-    return f->watched < PROCESSES_MOST && cpu_ns() < (now_ns - f->started_ns) / BUDGET_SHARE + BUDGET_BEGIN;
+    return f->watched < PROCESSES_MOST &&
+           clock_process_cpu_ns() < (now_ns - f->started_ns) / BUDGET_SHARE + BUDGET_BEGIN;
 }
 
 static void on_fork(struct follow *f, const struct sampler_birth *birth)
@@ -306,15 +298,10 @@ static void meet_file(struct follow *f, struct member *m, int fd)
 
 static void look_at_files(struct follow *f, struct member *m)
 {
-    char path[64];
-    size_t length;
-    _cleanup_(freep) char *maps = NULL;
     _cleanup_(proc_unrefp) struct proc *proc = NULL;
     _cleanup_(modules_done) struct modules modules = {0};
     struct problem ignored;
-    snprintf(path, sizeof(path), "/proc/%d/maps", m->pid);
-    if (proc_open(m->pid, &proc) < 0 || file_read(path, MAPS_MOST, &maps, &length) < 0 ||
-        modules_parse(proc, maps, length, false, &modules, &ignored) < 0)
+    if (proc_open(m->pid, &proc) < 0 || modules_list(proc, &modules, &ignored) < 0)
         return;
     array_foreach (&modules.mappings, map) {
         if (!map->executable || map->module == UINT32_MAX || *modules.list.at[map->module].path != '/')

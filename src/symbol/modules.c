@@ -195,6 +195,11 @@ int modules_read(struct proc *proc, struct modules *ret_modules, struct problem 
     return read_maps(proc, true, ret_modules, problem);
 }
 
+int modules_list(struct proc *proc, struct modules *ret_modules, struct problem *problem)
+{
+    return list_code(proc, ret_modules, problem);
+}
+
 static int read_pid(pid_t pid, bool opens, struct modules *ret_modules, struct problem *problem)
 {
     _cleanup_(proc_unrefp) struct proc *proc = NULL;

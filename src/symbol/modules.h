@@ -68,7 +68,8 @@ int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *pro
 
 /* The same of code alone, without load biases: no file is opened (modules_place()), and mappings that are not
  * executable may be missing, as are the vsyscall page, which belongs to no process, and modules without code.
- */
+ * By a handle, and for who does not hold the process. */
+int modules_list(struct proc *proc, struct modules *ret_modules, struct problem *problem);
 int modules_list_pid(pid_t pid, struct modules *ret_modules, struct problem *problem);
 void modules_done(struct modules *modules);
 

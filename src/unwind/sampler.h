@@ -209,7 +209,7 @@ struct sampler_alloc {
     sampler_u32 in_heap;  /* 1: a virtual machine has used up so much of its heap: it stands for itself */
 };
 
-/* What a uprobe's program is told of the place: the process it is for (0: any), and a number. Children share
+/* What a uprobe's program gets with the place: the process it is for (0: any), and a number. Children share
  * their parent's memory until they execute a program, so that breakpoints for both are passed by both. */
 #define SAMPLER_COOKIE(pid, bytes) ((sampler_u64)(pid) << 32 | (bytes))
 

@@ -526,7 +526,7 @@ static void after_a_copy_was_walked_more_may_be_known(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Where few samples are taken, a namer that nobody asks is memory for nothing. */
+/* Where few samples are taken, a namer that is not asked only takes memory. */
 static void one_that_is_idle_is_ended(void **state)
 {
     struct subject *a, *again;

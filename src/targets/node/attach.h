@@ -17,7 +17,7 @@ enum { V8_NEWER = 0xe0700 };
 
 void node_layout(struct target *target, enum sonde_context context, struct sonde_config *config);
 
-/* Whether a hook is told of each callback scope, with its async id. Without one of them contexts cannot
+/* Whether this build has a hook that sees each callback scope with its async id. Without one contexts cannot
  * begin. */
 bool node_tells_scopes(struct target *target);
 

@@ -57,7 +57,7 @@ static int is_watched(const volatile uint8_t *code, void (*pass)(void))
 }
 
 static long passes;
-static int over; /* a pipe that nobody writes into: it ends with the parent */
+static int over; /* a pipe into which nothing is written: it ends with the parent */
 
 static void pass_second(void)
 {
