@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/owner.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,12 +55,11 @@ static bool is_owner(pid_t pid, const struct sonde_owner *owner)
 
 static bool lives_elsewhere(const struct sonde_owner *owner, uint32_t our_namespace)
 {
-    DIR *processes = opendir("/proc");
+    size_t count;
     bool found = false;
-    for (struct dirent *entry; processes && !found && (entry = readdir(processes));)
-        found = is_owner((pid_t)atoi(entry->d_name), owner);
-    if (processes)
-        closedir(processes);
+    _cleanup_(freep) pid_t *pids = proc_all(&count);
+    for (size_t i = 0; i < count && !found; i++)
+        found = is_owner(pids[i], owner);
     return found || our_namespace != INITIAL_PID_NAMESPACE;
 }
 

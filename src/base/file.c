@@ -155,3 +155,33 @@ const char *file_temporary_folder(void)
     const char *folder = getenv("TMPDIR");
     return folder && folder[0] ? folder : "/tmp";
 }
+
+static int open_regular(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return fd;
+    close(fd);
+    return -EACCES; /* as execve(2) has it */
+}
+
+int file_open_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    char candidate[PATH_MAX];
+    int r = -ENOENT;
+    if (strchr(name, '/'))
+        return open_regular(name);
+    for (const char *at = path ? path : "/bin:/usr/bin"; *name && at && r < 0;
+         at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
+        int length = (int)strcspn(at, ":"); /* an empty entry is the working directory */
+        if (snprintf(candidate, sizeof(candidate), "%.*s%s%s", length, at, length ? "/" : "", name) <
+                (int)sizeof(candidate) &&
+            access(candidate, X_OK) == 0)
+            r = open_regular(candidate);
+    }
+    return r;
+}

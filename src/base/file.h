@@ -30,6 +30,10 @@ int file_make_folder(const char *path);
 /* Where temporary files and directories go: TMPDIR, or /tmp. Borrowed. */
 const char *file_temporary_folder(void);
 
+/* Opens a program's file for reading as execvp(3) would find it: a name with a slash is a path, another one
+ * is looked for in PATH. The descriptor of a regular file (O_CLOEXEC, O_NONBLOCK), or a negative errno. */
+int file_open_program(const char *name);
+
 static inline void file_closep(int *fd)
 {
     extern int close(int);

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/file.h"
 
 static proc_ask_fn *ask_broker; /* set once, in a worker */
@@ -134,6 +135,22 @@ DIR *proc_list(const struct proc *proc, const char *name)
     if (!list && fd >= 0)
         close(fd);
     return list;
+}
+
+pid_t *proc_all(size_t *ret_count)
+{
+    ARRAY(pid_t) pids = {0};
+    DIR *list = opendir("/proc");
+    int r = list ? array_reserve(&pids, 1) : -errno;
+    for (struct dirent *entry; r >= 0 && (entry = readdir(list));)
+        if (atoi(entry->d_name) > 0)
+            r = array_add(&pids, atoi(entry->d_name));
+    if (list)
+        closedir(list);
+    if (r < 0)
+        array_done(&pids);
+    *ret_count = pids.count;
+    return pids.at;
 }
 
 int proc_read_stat(const struct proc *proc, pid_t tid, struct proc_stat *ret_stat)

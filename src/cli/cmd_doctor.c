@@ -314,11 +314,12 @@ static void check_running(struct answer *answer)
         {"sonde:stacks", "reads stacks and symbols: no rights"},
         {"sonde:symbols", "reads files of programs: no rights"}};
     struct text words = {0};
-    DIR *list = opendir("/proc");
-    for (struct dirent *entry; list && (entry = readdir(list));) {
+    size_t count;
+    _cleanup_(freep) pid_t *pids = proc_all(&count);
+    for (size_t p = 0; p < count; p++) {
         _cleanup_(proc_unrefp) struct proc *proc = NULL;
         char name[PROC_NAME_BYTES];
-        if (atoi(entry->d_name) == getpid() || proc_open(atoi(entry->d_name), &proc) < 0)
+        if (pids[p] == getpid() || proc_open(pids[p], &proc) < 0)
             continue;
         proc_read_name(proc, name);
         for (size_t i = 0; i < ARRAY_SIZE(ROLES); i++)
@@ -326,8 +327,6 @@ static void check_running(struct answer *answer)
                 text_addf(&words, "%s%d (user %ld) %s", words.length ? "; " : "", proc->pid,
                           proc_status_number(proc, "Uid"), ROLES[i].holds);
     }
-    if (list)
-        closedir(list);
     if (words.length)
         because(add(answer, "sondes that run"), "%.600s", text_get(&words));
     text_done(&words);

@@ -3,7 +3,6 @@
 #include "cli/hooked.h"
 
 #include <Zydis/Zydis.h>
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,22 +78,4 @@ pid_t hooked_process(int fd, const struct place_code *codes, size_t count, const
         if (is_hooked(pids[i], &st, basename(path), codes, count, ret_offset))
             return pids[i];
     return 0;
-}
-
-pid_t *hooked_all_processes(size_t *ret_count)
-{
-    ARRAY(pid_t) pids = {0};
-    bool failed = array_reserve(&pids, 1) < 0;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (atoi(e->d_name) > 0)
-            failed |= array_add(&pids, atoi(e->d_name)) < 0;
-    if (dir)
-        closedir(dir);
-    if (failed) {
-        array_done(&pids);
-        return NULL;
-    }
-    *ret_count = pids.count;
-    return pids.at;
 }

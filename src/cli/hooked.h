@@ -26,7 +26,4 @@ struct place_code place_code_read(int fd, uint64_t offset);
 pid_t hooked_process(int fd, const struct place_code *codes, size_t count, const pid_t *pids,
                      size_t pid_count, uint64_t *ret_offset);
 
-/* All processes that there are, to be freed; NULL when memory ran out. */
-pid_t *hooked_all_processes(size_t *ret_count);
-
 #endif

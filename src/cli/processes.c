@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "base/proc.h"
 
 static char *read_of(pid_t pid, const char *what, size_t *ret_length)
 {
@@ -23,14 +24,11 @@ static char *read_of(pid_t pid, const char *what, size_t *ret_length)
 /* Calls visit for every process but our own. */
 static void each_process(void (*visit)(void *context, pid_t pid), void *context)
 {
-    DIR *dir = opendir("/proc");
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        pid_t pid = atoi(e->d_name);
-        if (pid > 0 && pid != getpid())
-            visit(context, pid);
-    }
-    if (dir)
-        closedir(dir);
+    size_t count;
+    _cleanup_(freep) pid_t *pids = proc_all(&count);
+    for (size_t i = 0; i < count; i++)
+        if (pids[i] != getpid())
+            visit(context, pids[i]);
 }
 
 /* "server" and "server.js" are both what "/srv/server.js" is called. */

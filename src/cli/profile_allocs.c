@@ -217,30 +217,13 @@ static int add_process(struct profile_allocs_places *places, pid_t pid, pid_t of
     return r;
 }
 
-/* The command's program, as execvp() will find it. */
-static int add_program(struct profile_allocs_places *places, pid_t pid, const char *command)
-{
-    const char *path = getenv("PATH"), *at = path ? path : "/usr/bin:/bin";
-    char file[4096];
-    if (strchr(command, '/'))
-        return add_file(places, pid, open(command, O_RDONLY | O_CLOEXEC), false);
-    for (; *at; at += *at == ':') {
-        int length = (int)strcspn(at, ":");
-        snprintf(file, sizeof(file), "%.*s/%s", length, at, command);
-        if (access(file, X_OK) == 0)
-            return add_file(places, pid, open(file, O_RDONLY | O_CLOEXEC), false);
-        at += length;
-    }
-    return 0;
-}
-
 int profile_allocs_find(const struct sampler_options *o, pid_t child, const char *command,
                         struct profile_allocs_places *places, struct problem *problem)
 {
     size_t count = 0;
     int r = child ? add_process(places, child, getpid()) : 0;
     if (child && r >= 0)
-        r = add_program(places, child, command);
+        r = add_file(places, child, file_open_program(command), false);
     _cleanup_(freep) pid_t *family = child ? NULL : family_of(o->pids, o->pid_count, &count);
     for (size_t i = 0; i < count && r >= 0; i++)
         r = add_process(places, family[i], family[i]);

@@ -93,20 +93,6 @@ static int open_mapped(pid_t pid, const char *name)
     return -ENOENT;
 }
 
-static int open_in_path(const char *name)
-{
-    const char *at = getenv("PATH");
-    char file[4096];
-    for (at = at ? at : "/usr/bin:/bin"; *at; at += *at == ':') {
-        int length = (int)strcspn(at, ":");
-        snprintf(file, sizeof(file), "%.*s/%s", length, at, name);
-        if (access(file, X_OK) == 0)
-            return open(file, O_RDONLY | O_CLOEXEC);
-        at += length;
-    }
-    return -1;
-}
-
 static int open_binary(const char *binary, const struct sampler_options *o, const char *command)
 {
     size_t count = 0;
@@ -114,11 +100,11 @@ static int open_binary(const char *binary, const struct sampler_options *o, cons
     if (strchr(binary, '/'))
         return open(binary, O_RDONLY | O_CLOEXEC);
     if (command && strcmp(basename(command), binary) == 0)
-        return strchr(command, '/') ? open(command, O_RDONLY | O_CLOEXEC) : open_in_path(command);
+        return file_open_program(command);
     if (command || o->whole_machine) /* a library: the one that is used here */
         fd = open_mapped(getpid(), binary);
     if (fd < 0 && (command || o->whole_machine))
-        return open_in_path(binary);
+        return file_open_program(binary);
     _cleanup_(freep) pid_t *family = command ? NULL : family_of(o->pids, o->pid_count, &count);
     for (size_t i = 0; i < count && fd < 0; i++)
         fd = open_mapped(family[i], binary);
@@ -174,7 +160,7 @@ static int check_hooks(int fd, const struct wanted *w, const char *binary, const
     size_t count = 0;
     uint64_t offset;
     _cleanup_(freep) pid_t *pids = command            ? NULL
-                                   : o->whole_machine ? hooked_all_processes(&count)
+                                   : o->whole_machine ? proc_all(&count)
                                                       : family_of(o->pids, o->pid_count, &count);
     pid_t pid = hooked_process(fd, w->codes, MIN(w->count, (size_t)PLACES_MOST), pids, count, &offset);
     if (!pid)

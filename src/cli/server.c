@@ -57,18 +57,16 @@ static int find_listener(uint16_t port, struct text *pids, struct proc **ret_pro
     _cleanup_(proc_unrefp) struct proc *found = NULL;
     struct namespaces namespaces = {0};
     unsigned count = 0;
-    DIR *list = opendir("/proc");
-    for (struct dirent *entry; list && (entry = readdir(list));) {
+    size_t all_count;
+    _cleanup_(freep) pid_t *all = proc_all(&all_count);
+    for (size_t i = 0; i < all_count; i++) {
         _cleanup_(proc_unrefp) struct proc *proc = NULL;
-        if (!is_number(entry->d_name) || proc_open(atoi(entry->d_name), &proc) < 0 ||
-            !listens(proc, port, &namespaces))
+        if (proc_open(all[i], &proc) < 0 || !listens(proc, port, &namespaces))
             continue;
-        text_addf(pids, "%s%s", count ? ", " : "", entry->d_name);
+        text_addf(pids, "%s%d", count ? ", " : "", all[i]);
         if (!count++)
             found = proc_ref(proc);
     }
-    if (list)
-        closedir(list);
     array_done(&namespaces.list);
     if (count > 1)
         return -EUSERS;

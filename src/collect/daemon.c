@@ -4,7 +4,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/session_internal.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,14 +62,11 @@ static bool is_coming(const struct session *session, pid_t pid, uint64_t now_ns)
  * list does not have: nobody is coming when several lists in a row say so. */
 static bool any_coming(const struct session *session, uint64_t now_ns)
 {
-    DIR *processes = opendir("/proc");
+    size_t count;
     bool coming = false;
-    for (struct dirent *entry; processes && !coming && (entry = readdir(processes));) {
-        pid_t pid = atoi(entry->d_name);
-        coming = pid > 0 && is_coming(session, pid, now_ns);
-    }
-    if (processes)
-        closedir(processes);
+    _cleanup_(freep) pid_t *pids = proc_all(&count);
+    for (size_t i = 0; i < count && !coming; i++)
+        coming = is_coming(session, pids[i], now_ns);
     return coming;
 }
 

@@ -60,13 +60,12 @@ static bool add_pid(struct chosen *chosen, pid_t pid, const char *name)
 
 int choose_named(struct chosen *chosen, const char *name)
 {
-    DIR *list = opendir("/proc");
+    size_t count;
+    _cleanup_(freep) pid_t *pids = proc_all(&count);
     int found = 0;
-    for (struct dirent *entry; list && (entry = readdir(list));)
-        if (is_number(entry->d_name) && atoi(entry->d_name) != getpid())
-            found += add_pid(chosen, atoi(entry->d_name), name);
-    if (list)
-        closedir(list);
+    for (size_t i = 0; i < count; i++)
+        if (pids[i] != getpid())
+            found += add_pid(chosen, pids[i], name);
     return found;
 }
 

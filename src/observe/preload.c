@@ -2,12 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -33,34 +31,16 @@ char *observe_probe_path(void)
     return strdup(path);
 }
 
-/* The file that execvp() would run, or NULL. */
-static char *find_program(const char *name)
-{
-    if (strchr(name, '/'))
-        return strdup(name);
-    const char *path = getenv("PATH");
-    char candidate[PATH_MAX];
-    for (const char *at = path ? path : "/usr/bin:/bin"; at;
-         at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
-        snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)strcspn(at, ":"), at, name);
-        if (access(candidate, X_OK) == 0)
-            return strdup(candidate);
-    }
-    return NULL;
-}
-
 /* Reads the file's head alone, some numbers of it, here where the rights are: the command may be run as
  * another user, whose file it is. */
 bool observe_is_static(const char *command)
 {
-    _cleanup_(freep) char *path = find_program(command);
     Elf64_Ehdr head;
-    struct stat st;
     bool interpreter = false;
-    _cleanup_(file_closep) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-        pread(fd, &head, sizeof(head), 0) != sizeof(head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr))
+    _cleanup_(file_closep) int fd = file_open_program(command);
+    if (fd < 0 || pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
+        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_phentsize != sizeof(Elf64_Phdr))
         return false;
     for (uint64_t i = 0; i < head.e_phnum && !interpreter; i++) {
         Elf64_Phdr segment;

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/busiest.h"
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/proc.h"
 #include "base/proc_text.h"
 
 struct busy {
@@ -42,14 +42,13 @@ static bool processor_time(pid_t pid, uint64_t *ret_ticks)
 pid_t *busiest_processes(size_t most, size_t *ret_count)
 {
     ARRAY(struct busy) list = {0};
-    DIR *dir = opendir("/proc");
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct busy busy = {.pid = atoi(e->d_name)};
-        if (busy.pid > 0 && busy.pid != getpid() && processor_time(busy.pid, &busy.ticks) && busy.ticks)
+    size_t all_count;
+    _cleanup_(freep) pid_t *all = proc_all(&all_count);
+    for (size_t i = 0; i < all_count; i++) {
+        struct busy busy = {.pid = all[i]};
+        if (busy.pid != getpid() && processor_time(busy.pid, &busy.ticks) && busy.ticks)
             (void)array_add(&list, busy);
     }
-    if (dir)
-        closedir(dir);
     if (list.count)
         qsort(list.at, list.count, sizeof(*list.at), by_ticks);
     size_t count = MIN(list.count, most);

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/family.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/map.h"
+#include "base/proc.h"
 #include "base/proc_text.h"
 
 struct child {
@@ -57,14 +57,12 @@ pid_t *family_of(const pid_t *pids, size_t count, size_t *ret_count)
     ARRAY(pid_t) family = {0};
     struct map members = {0};
     bool failed = false, is_new;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct child child = {.pid = atoi(e->d_name)};
-        child.parent = child.pid > 0 ? parent_of(child.pid) : 0;
+    size_t all_count;
+    _cleanup_(freep) pid_t *all = proc_all(&all_count);
+    for (size_t i = 0; i < all_count; i++) {
+        struct child child = {.pid = all[i], .parent = parent_of(all[i])};
         failed |= child.parent > 0 && array_add(&children, child) < 0;
     }
-    if (dir)
-        closedir(dir);
     if (children.count)
         qsort(children.at, children.count, sizeof(*children.at), by_parent);
     for (size_t i = 0; i < count; i++) {

@@ -176,10 +176,34 @@ static void a_number_that_another_process_has_by_now(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void lists_every_process_once(void **state)
+{
+    size_t count, us = 0, it = 0;
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_true(child > 0);
+    _cleanup_(freep) pid_t *pids = proc_all(&count);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_non_null(pids);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(pids[i] > 0);
+        us += pids[i] == getpid();
+        it += pids[i] == child;
+    }
+    assert_int_equal(us, 1);
+    assert_int_equal(it, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_read_is_its_own),
+        cmocka_unit_test(lists_every_process_once),
         cmocka_unit_test(one_that_has_ended),
         cmocka_unit_test(a_number_that_another_process_has_by_now),
     };
