@@ -4,12 +4,13 @@
 //   slower  the service and its newer version must be named, and nobody else
 //   fine    no alarm, and "not slower"
 //   quiet   no alarm; whether it can be told or not
-//   node bench/other-rollouts.mjs build/sonde [SEEDS [FIRST-SEED [TEXT]]]     KEEP=DIR keeps the spans of what was wrong
+//   node bench/other-rollouts.mjs build/sonde [SEEDS [FIRST-SEED [TEXT]]]     only rollouts whose name contains TEXT
+// A run of all rollouts appends a line for each seed to bench/results/other-rollouts.jsonl, with the commit. KEEP=DIR keeps the spans of what was wrong.
 // SPDX-License-Identifier: Apache-2.0
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 
 // Mulberry32, and what is drawn with it.
 class Dice {
@@ -124,17 +125,24 @@ function judge(truth, status, report) {
 }
 
 const [, , sonde, seeds = '1', first = '1', text = ''] = process.argv, scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-other-')), file = path.join(scratch, 'spans.jsonl');
+const here = path.dirname(new URL(import.meta.url).pathname), results = path.join(here, 'results', 'other-rollouts.jsonl');
+const git = (...args) => execFileSync('git', ['-C', here, ...args], { encoding: 'utf8' }).trim();
+const commit = process.env.COMMIT || git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '../src') ? '+' : '');
 let right = 0, all = 0;
 try {
-    for (let seed = Number(first); seed < Number(first) + Number(seeds); seed++)
-        for (const name of Object.keys(ROLLOUTS).filter((n) => n.includes(text))) {
+    for (let seed = Number(first); seed < Number(first) + Number(seeds); seed++) {
+        const wrong = {}, names = Object.keys(ROLLOUTS).filter((n) => n.includes(text));
+        for (const name of names) {
             const truth = make(name, seed, file), { status, stdout, stderr } = spawnSync(sonde, ['diagnose', '--json', '--gate', file], { encoding: 'utf8', maxBuffer: 1 << 28 });
             const mistake = stdout ? judge(truth, status, JSON.parse(stdout)) : `no answer: ${stderr}`;
             all++;
             if (!mistake) { right++; continue; }
+            wrong[name] = mistake;
             console.log(`seed ${seed}: ${name}: ${mistake}`);
             if (process.env.KEEP) fs.copyFileSync(file, path.join(process.env.KEEP, `${name.replace(/\W+/g, '-')}-${seed}.jsonl`));
         }
+        if (!text) fs.appendFileSync(results, `${JSON.stringify({ commit, seed, rollouts: names.length, right: names.length - Object.keys(wrong).length, wrong })}\n`);
+    }
 } finally {
     fs.rmSync(scratch, { recursive: true, force: true });
 }
