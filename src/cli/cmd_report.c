@@ -125,7 +125,8 @@ static void add_channel(struct text *to, const json_t *channel)
     text_add(to, "\n");
 }
 
-/* Who wrote to whom, where both ends are known. */
+/* Who wrote to whom, where both ends are known. One message or two are the "ready" and "exit" of a start and
+ * an end: they say nothing of how the service works. */
 static void add_channels(struct text *to, const struct analysis *analysis, const struct prose_style *style)
 {
     json_t *all = analysis_channels_json(analysis), *known[64], *channel;
@@ -133,7 +134,7 @@ static void add_channels(struct text *to, const struct analysis *analysis, const
     json_array_foreach (all, i, channel) {
         bool both = (number_of(channel, "thread") && number_of(channel, "to_thread")) ||
                     json_object_get(channel, "to_service");
-        if (both && count < ARRAY_SIZE(known))
+        if (both && number_of(channel, "writes_count") > 2 && count < ARRAY_SIZE(known))
             known[count++] = channel;
     }
     if (count) {
@@ -147,7 +148,7 @@ static void add_channels(struct text *to, const struct analysis *analysis, const
     json_decref(all);
 }
 
-/* What each event loop and the queues around it were like: ticks, the longest between two polls, callbacks
+/* What each event loop and the queues around it were like: ticks, the longest of them, callbacks
  * that a tick found ready, and the operations in libuv's thread pool. */
 static void add_loops(struct text *to, const struct analysis *analysis, const struct prose_style *style)
 {
@@ -327,8 +328,8 @@ static void add_cost(struct text *to, const struct report *report, const struct 
               clock_format_duration((uint64_t)MAX(cost_of(report, "analysis_ns"), 0), time, sizeof(time)));
     if (tracing >= 0)
         text_addf(to,
-                  "   Tracing took %.1f %% of all CPUs (budget %.3g %%): in the programs %.1f %% of one, "
-                  "in the\n   kernel %.1f %% of one, not counting set-up; and %.0f MB of memory (budget %.0f "
+                  "   Tracing took %.1f %% of all CPUs (budget %.3g %%): in the programs %.2g %% of one, "
+                  "in the\n   kernel %.2g %% of one, not counting set-up; and %.0f MB of memory (budget %.0f "
                   "MB).\n",
                   tracing * 100, cost_of(report, "budget_cpu_share") * 100,
                   MAX(cost_of(report, "probe_cpu_share"), 0) * 100,

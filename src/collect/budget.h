@@ -55,7 +55,8 @@ bool budget_disk_is_full(const struct budget *budget, const struct budget_sample
  * anything. */
 int budget_dearest(const double *costs, int count, uint64_t on);
 
-/* What one record costs a traced program, about, in ns: measured here on work of the same kind. */
+/* How long writing a record takes alone, in ns, measured here on work of the same kind: the unit of the
+ * prices in event/families.h. */
 double budget_record_ns(void);
 
 #endif

@@ -16,7 +16,7 @@ static const enum sonde_level KERNEL[] = {
 };
 
 static const enum sonde_level PROBE[] = {
-#define F(ident, level, needed, name) SONDE_level_##level,
+#define F(ident, level, needed, price, name) SONDE_level_##level,
     SONDE_PROBE_FAMILIES(F)
 #undef F
 };

@@ -19,13 +19,19 @@
 enum { COLLECT_EVENT_NS = 300 };
 
 static const char *const PROBE_FAMILIES[] = {
-#define F(ident, level, needed, name) name,
+#define F(ident, level, needed, price, name) name,
     SONDE_PROBE_FAMILIES(F)
 #undef F
 };
 
 static const bool NEEDED[] = {
-#define F(ident, level, needed, name) needed,
+#define F(ident, level, needed, price, name) needed,
+    SONDE_PROBE_FAMILIES(F)
+#undef F
+};
+
+static const unsigned PRICES[] = {
+#define F(ident, level, needed, price, name) price,
     SONDE_PROBE_FAMILIES(F)
 #undef F
 };
@@ -67,16 +73,24 @@ static void count_events(const struct session *session, uint64_t counts[static S
             counts[i] += (*p)->events[i];
 }
 
+/* What a record of an event costs the program that makes it. */
+static double price_ns(const struct session *session, enum sonde_event_id event)
+{
+    uint32_t bit = sonde_family_bit(event);
+    return session->record_ns / 10 * (bit ? PRICES[__builtin_ctz(bit)] : SONDE_OTHER_PRICE);
+}
+
 static struct budget_sample measure(struct session *session, uint64_t now_ns)
 {
-    uint64_t counts[SONDE_EVENT_COUNT], events = 0, cpu_ns = session_cpu_ns(session);
+    uint64_t counts[SONDE_EVENT_COUNT], cpu_ns = session_cpu_ns(session);
+    double probe_ns = 0;
     struct ctf_totals totals;
     count_events(session, counts);
     for (int i = 0; i < SONDE_EVENT_COUNT; i++)
-        events += counts[i];
+        probe_ns += (double)counts[i] * price_ns(session, (enum sonde_event_id)i);
     ctf_writer_totals(session->writer, &totals);
     struct budget_sample sample = {.time_ns = now_ns,
-                                   .probe_ns = (uint64_t)((double)events * session->record_ns),
+                                   .probe_ns = (uint64_t)probe_ns,
                                    .collector_ns = cpu_ns - MIN(cpu_ns, session->setup_ns),
                                    .kernel_ns = kernel_ns(session),
                                    .memory_bytes = memory_bytes(session),
@@ -111,7 +125,7 @@ static void family_costs(const struct session *session, double costs[static FAMI
         uint32_t bit = sonde_family_bit((enum sonde_event_id)i);
         if (bit)
             costs[SONDE_FAMILY_COUNT + __builtin_ctz(bit)] +=
-                (double)counts[i] * (COLLECT_EVENT_NS + session->record_ns);
+                (double)counts[i] * (COLLECT_EVENT_NS + price_ns(session, (enum sonde_event_id)i));
     }
 }
 

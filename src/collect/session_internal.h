@@ -78,7 +78,7 @@ struct session {
     struct kernel_cost kernel_cost; /* as read last */
     struct budget budget;
     struct machine machine;
-    double record_ns;               /* what a record costs a program, about */
+    double record_ns;               /* budget_record_ns() */
     uint64_t setup_ns, measured_ns; /* CPU time of finding and patching; when it was measured last */
     uint64_t memory_worst_bytes;
     double family_costs[FAMILIES]; /* ns, at the last step */

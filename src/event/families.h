@@ -9,18 +9,26 @@
 /* How many levels there are (enum sonde_level of the catalogue): how much is recorded. */
 enum { SONDE_LEVELS = 3 };
 
-/* FAMILY(ident, the least level that it belongs to, whether findings rest on it (1 or 0), "name") */
-#define SONDE_PROBE_FAMILIES(F)                         \
-    F(stream, requests, 1, "streams and message ports") \
-    F(http, requests, 1, "HTTP requests and responses") \
+/* FAMILY(ident, the least level that it belongs to, whether findings rest on it (1 or 0), price, "name").
+ *
+ * price: what a record costs a program with all that its wrapper does, in tenths of budget_record_ns().
+ * Medians of bench/overhead.mjs at 8fce847 and 26da78c without the kernel's events: 72 ns a record in a
+ * Node.js service (node-hash, 64 pairs), 30 to 39 ns in Redis (seven cells, 8 to 20 pairs each), where
+ * budget_record_ns() is 20.4 ns. Others are taken for as dear as Redis. */
+#define SONDE_PROBE_FAMILIES(F)                             \
+    F(stream, requests, 1, 35, "streams and message ports") \
+    F(http, requests, 1, 35, "HTTP requests and responses") \
     SONDE_TARGET_FAMILIES(F) /* of targets' own events.h: all of one target's, unless it says more */
 
 enum sonde_probe_family {
-#define F(ident, level, needed, name) SONDE_PROBE_FAMILY_##ident,
+#define F(ident, level, needed, price, name) SONDE_PROBE_FAMILY_##ident,
     SONDE_PROBE_FAMILIES(F)
 #undef F
         SONDE_PROBE_FAMILY_COUNT
 };
+
+/* The price of what belongs to no family: names and connections. */
+enum { SONDE_OTHER_PRICE = 35 };
 
 /* The bit of an event's family in struct sonde_thread.families_off; 0: it is never switched off. */
 static inline uint32_t sonde_family_bit(enum sonde_event_id event)

@@ -53,6 +53,27 @@ static void a_turn_at_the_end_of_time_ends(void **state)
     feed_done(&feed);
 }
 
+/* What is read from a socket is dealt with inside the poll phase: 300 ms of it are a tick of 300 ms, and two
+ * callbacks of one tick belong to that. */
+static void the_longest_tick_holds_what_the_poll_phase_ran(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    FEED(&feed, uv_phase, API, API, MS(10), MS(5), .phase = 4, .timeout_ms = 5);
+    FEED(&feed, stream_io, API, API, MS(240), MS(200), .fd = 5, .generation = 1);
+    FEED(&feed, stream_io, API, API, MS(340), MS(100), .fd = 6, .generation = 1);
+    FEED(&feed, uv_phase, API, API, MS(340), MS(320), .phase = 4, .timeout_ms = 400);
+    FEED(&feed, stream_io, API, API, MS(600), MS(150), .fd = 5, .generation = 1);
+    FEED(&feed, uv_phase, API, API, MS(600), MS(200), .phase = 4, .timeout_ms = 400);
+    feed_finish(&feed);
+    json_t *loops = analysis_loops_json(feed.analysis);
+    const json_t *loop = json_array_get(loops, 0);
+    assert_int_equal(json_integer_value(json_object_get(loop, "longest_tick_ns")), MS(300));
+    json_decref(loops);
+    feed_done(&feed);
+}
+
 /* The poll was to end after 5 ms and took 45: a timer was 40 ms late. */
 static void polls_tell_ticks_and_late_timers(void **state)
 {
@@ -131,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_fill_the_bins_they_lie_in),
         cmocka_unit_test(a_turn_at_the_end_of_time_ends),
+        cmocka_unit_test(the_longest_tick_holds_what_the_poll_phase_ran),
         cmocka_unit_test(polls_tell_ticks_and_late_timers),
         cmocka_unit_test(queues_are_told_with_their_lengths),
         cmocka_unit_test(bins_double_when_the_trace_grows),

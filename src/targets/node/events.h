@@ -5,11 +5,11 @@
 
 /* What is switched off together, with the least level that it belongs to (event/families.h), and which of its
  * events are in which. Messages between threads belong to the core's family of streams. */
-#define SONDE_FAMILIES_node(F)                                 \
-    F(uv_loop, usual, 1, "phases of the event loop")           \
-    F(uv_pool, usual, 1, "operations of the thread pool")      \
-    F(async, usual, 1, "asynchronous resources and callbacks") \
-    F(runtime, usual, 0, "garbage collection, regular expressions, encoding of text, measures, functions")
+#define SONDE_FAMILIES_node(F)                                     \
+    F(uv_loop, usual, 1, 35, "phases of the event loop")           \
+    F(uv_pool, usual, 1, 35, "operations of the thread pool")      \
+    F(async, usual, 1, 35, "asynchronous resources and callbacks") \
+    F(runtime, usual, 0, 35, "garbage collection, regular expressions, encoding of text, measures, functions")
 
 #define SONDE_FAMILY_OF_node(C) \
     C(uv_phase, uv_loop)        \

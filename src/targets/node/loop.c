@@ -169,8 +169,13 @@ void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     bin->ticks++;
     w->ticks++;
     w->ready = 0;
-    if (w->last_poll_ns && start_ns > w->last_poll_ns)
-        w->longest_tick_ns = MAX(w->longest_tick_ns, start_ns - w->last_poll_ns);
+    /* What is read from sockets runs inside the poll phase, timers between two of them: the longer of the two
+     * is the least that others had to wait. What was before the first is start-up. */
+    if (w->last_poll_ns) {
+        uint64_t between_ns = start_ns - MIN(w->last_poll_ns, start_ns);
+        w->longest_tick_ns = MAX(w->longest_tick_ns, MAX(between_ns, w->active_ns - w->ticked_ns));
+    }
+    w->ticked_ns = w->active_ns;
     w->last_poll_ns = end_ns;
     /* The poll was to end when the next timer was due: what it took longer, that timer was late. */
     uint64_t due_ns = timeout_ms > 0 ? (uint64_t)timeout_ms * NS_PER_MS : UINT64_MAX;

@@ -25,7 +25,8 @@ struct loop_watch {
     uint64_t from_ns, width_ns;
     uint64_t before_ns; /* of turns, what lies before from_ns: the first had begun then */
     uint64_t net_ns;    /* active, and not waiting for a CPU */
-    uint64_t active_ns, turns, ticks, last_poll_ns, longest_tick_ns, late_timers, worst_late_ns;
+    uint64_t active_ns, turns, ticks, last_poll_ns, late_timers, worst_late_ns;
+    uint64_t ticked_ns, longest_tick_ns; /* active when the last tick ended; see loop_tick() */
     uint64_t callbacks, pool_queued_ns, pool_running_ns,
         pool_done_ns; /* callbacks: of streams, pool, ports */
     uint64_t last_ns;

@@ -4,12 +4,12 @@
 #define TARGETS_REDIS_EVENTS_H
 
 /* Families of them, and which family an event belongs to: clients that are freed are never switched off. */
-#define SONDE_FAMILIES_redis(F)                                \
-    F(redis_io, requests, 1, "Redis' reads, writes and lists") \
-    F(redis_loop, usual, 0, "the phases of Redis' loop")       \
-    F(redis_bus, usual, 0, "Redis' cluster bus")               \
-    F(redis_command, requests, 1, "Redis commands")            \
-    F(redis_work, requests, 1, "Redis' files, children, expiry")
+#define SONDE_FAMILIES_redis(F)                                    \
+    F(redis_io, requests, 1, 18, "Redis' reads, writes and lists") \
+    F(redis_loop, usual, 0, 18, "the phases of Redis' loop")       \
+    F(redis_bus, usual, 0, 18, "Redis' cluster bus")               \
+    F(redis_command, requests, 1, 18, "Redis commands")            \
+    F(redis_work, requests, 1, 18, "Redis' files, children, expiry")
 
 #define SONDE_FAMILY_OF_redis(C)         \
     C(redis_read_query, redis_io)        \
