@@ -270,6 +270,12 @@ static void print_folded(const struct sampler_counts *c, const struct profile *p
                 "names are missing\n",
                 c->namers_failed);
     free(totals);
+    if (c->namers_late)
+        fprintf(
+            stderr,
+            "sonde: interrupted: %zu answers of workers that read processes (sonde:names) were not waited "
+            "for any longer: names are missing\n",
+            c->namers_late);
 }
 
 static void print_unread(const struct sampler *sampler)
@@ -608,7 +614,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
         if (!o.quiet)
             cli_printf(stderr, "sonde: %zu windows were added to %s, %zu could not be\n",
                        sampling.kept.windows, o.store, sampling.kept.failed);
-        return sampling.kept.failed ? EXIT_FAILED : counts.lost ? EXIT_LOST : EXIT_DONE;
+        return sampling.kept.failed ? EXIT_FAILED : counts.lost || counts.namers_late ? EXIT_LOST : EXIT_DONE;
     }
     if (facts.allocs)
         allocs_into_profile(facts.allocs, strcmp(o.event, "alloc-live") == 0);
@@ -631,7 +637,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return r;
     if (sampling.status)
         return WIFSIGNALED(sampling.status) ? 128 + WTERMSIG(sampling.status) : WEXITSTATUS(sampling.status);
-    return counts.lost ? EXIT_LOST : profile->nodes.count == 1 ? EXIT_EMPTY : EXIT_DONE;
+    return counts.lost || counts.namers_late ? EXIT_LOST : profile->nodes.count == 1 ? EXIT_EMPTY : EXIT_DONE;
 }
 
 const struct command command_profile = {

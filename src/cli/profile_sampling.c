@@ -279,6 +279,8 @@ static int sample(struct run *run, uint64_t end_ns)
         if (r >= 0)
             r = poll(run, patience_ms(run, MIN(end_ns, run->window ? run->window_end_ns : end_ns), now_ns));
     }
+    if (*run->sampling->interrupted)
+        sampler_end_soon(run->sampling->sampler);
     sampler_stop(run->sampling->sampler);
     while (r >= 0 && (r = poll(run, 0)) > 0)
         ;

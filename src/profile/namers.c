@@ -21,10 +21,11 @@ enum {
      * are waited for, too (symbol/debugfile.c). */
     ANSWER_MAX_S = 60,
     MEANWHILE_MS = 20,
-    INTERRUPTED_MS = 500, /* who wants to end waits so long */
-    SPARED_S = 10,        /* one that was asked so lately is not ended for another */
-    IDLE_S = 60,          /* one that was not asked for so long is ended, where few samples are taken */
-    TEXTS_MAX = 64 << 20  /* bytes of names that a namer may have kept for it */
+    INTERRUPTED_MS = 500, /* who wants to end waits so long for an answer, and as long as its namer had */
+    INTERRUPTED_MOST_MS = 2000, /* no CPU; for all of them together so long */
+    SPARED_S = 10,              /* one that was asked so lately is not ended for another */
+    IDLE_S = 60,                /* one that was not asked for so long is ended, where few samples are taken */
+    TEXTS_MAX = 64 << 20        /* bytes of names that a namer may have kept for it */
 };
 
 int namers_new(const struct namer_options *options, struct tables *tables, struct namers **ret_namers)
@@ -125,10 +126,45 @@ static void end_namer(struct namers *r, struct namer *namer, bool failed)
     namer_free(r, namer);
 }
 
-/* A message comes, before the deadline. */
-static int await(struct namers *r, const struct namer *namer, uint64_t deadline_ns)
+void namers_end_soon(struct namers *r)
 {
+    if (!r->ending_ns)
+        r->ending_ns = clock_monotonic_ns();
+}
+
+static uint64_t ends_ns(const struct namers *r)
+{
+    return r->ending_ns + INTERRUPTED_MOST_MS * NS_PER_MS;
+}
+
+/* How long a namer was runnable without a CPU, so far; 0 where the kernel does not say. */
+static uint64_t lacked_cpu_ns(const struct namer *namer)
+{
+    char path[32];
+    _cleanup_(freep) char *text = NULL;
+    unsigned long long ran_ns, lacked_ns;
+    snprintf(path, sizeof(path), "/proc/%d/schedstat", namer->pid);
+    bool known =
+        file_read(path, 128, &text, NULL) == 0 && sscanf(text, "%llu %llu", &ran_ns, &lacked_ns) == 2;
+    return known ? lacked_ns : 0;
+}
+
+/* A message comes, before the deadline; sooner, once the sampler is to end. */
+static int await(struct namers *r, const struct namer *namer, uint64_t latest_ns)
+{
+    uint64_t ending_ns = 0, lacked_ns = 0; /* since when it is to hurry, and what it had lacked then */
     for (;;) {
+        uint64_t deadline_ns = latest_ns;
+        if (r->ending_ns && !ending_ns) {
+            ending_ns = clock_monotonic_ns();
+            lacked_ns = lacked_cpu_ns(namer);
+        }
+        if (ending_ns) {
+            uint64_t lacked_since_ns = lacked_cpu_ns(namer) - lacked_ns;
+            deadline_ns =
+                MIN(MIN(latest_ns, ends_ns(r)), ending_ns + INTERRUPTED_MS * NS_PER_MS +
+                                                    MIN(lacked_since_ns, INTERRUPTED_MOST_MS * NS_PER_MS));
+        }
         uint64_t now_ns = clock_monotonic_ns(),
                  left_ms = deadline_ns > now_ns ? (deadline_ns - now_ns) / NS_PER_MS + 1 : 0;
         struct pollfd wait = {.fd = namer->socket, .events = POLLIN};
@@ -145,8 +181,13 @@ static int await(struct namers *r, const struct namer *namer, uint64_t deadline_
             continue;
         if (errno != EINTR)
             return -errno;
-        deadline_ns = MIN(deadline_ns, now_ns + INTERRUPTED_MS * NS_PER_MS);
+        namers_end_soon(r);
     }
+}
+
+static bool is_over(const struct namers *r)
+{
+    return r->ending_ns && clock_monotonic_ns() >= ends_ns(r);
 }
 
 /* Memory that can neither shrink nor grow, for the rows; its first message says what keeps it in. */
@@ -209,6 +250,10 @@ static bool end_oldest(struct namers *r)
 int namers_find(struct namers *r, pid_t pid, uid_t user, struct namer **ret_namer)
 {
     struct lent_worker lent = {.socket = -1};
+    if (is_over(r)) {
+        r->too_late++;
+        return -ETIMEDOUT;
+    }
     array_foreach (&r->list, namer) /* no other process's worker: there is no need to ask which */
         if (!pid && (*namer)->of_ended && (*namer)->user == user) {
             *ret_namer = *namer;
@@ -354,10 +399,12 @@ static int send_ask(struct namers *r, const struct namer *namer, pid_t pid)
     return result < 0 ? result : broker_send(namer->socket, head, NULL, 0, file);
 }
 
-static int end_for_breach(struct namers *r, struct namer *namer)
+static int end_for_breach(struct namers *r, struct namer *namer, int error)
 {
-    r->failed++;
-    end_namer(r, namer, true);
+    bool too_late = error == -ETIMEDOUT && r->ending_ns;
+    r->failed += !too_late;
+    r->too_late += too_late;
+    end_namer(r, namer, !too_late);
     return -EPIPE;
 }
 
@@ -366,7 +413,7 @@ int namers_send(struct namers *r, struct namer *namer, pid_t pid)
     if (r->ask.failed)
         return -ENOMEM;
     namer->used_ns = clock_monotonic_ns();
-    return send_ask(r, namer, pid) < 0 ? end_for_breach(r, namer) : 0;
+    return send_ask(r, namer, pid) < 0 ? end_for_breach(r, namer, -EPIPE) : 0;
 }
 
 int namers_receive(struct namers *r, struct namer *namer, pid_t pid, struct answered *ret_answered)
@@ -390,7 +437,7 @@ int namers_receive(struct namers *r, struct namer *namer, pid_t pid, struct answ
             return 0;
         }
     }
-    return end_for_breach(r, namer);
+    return end_for_breach(r, namer, result);
 }
 
 int namers_exchange(struct namers *r, struct namer *namer, pid_t pid, struct answered *ret_answered)
@@ -560,6 +607,7 @@ struct namers_counts namers_counts(const struct namers *r)
                                    .too_large = r->ended_too_large,
                                    .short_of_memory = r->short_of_memory,
                                    .failed = r->failed,
+                                   .too_late = r->too_late,
                                    .cpu_ns = r->ended_cpu_ns};
     array_foreach (&r->list, namer) {
         counts.too_large += (*namer)->too_large;

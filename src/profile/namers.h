@@ -137,11 +137,17 @@ void namers_forget_rows(struct namers *namers);
 /* Gives memory back: of files that nothing has mapped so many stay known. */
 void namers_tidy(struct namers *namers, uint32_t closed);
 
+/* Whoever samples was interrupted, and wants to end: from now on half a second is waited for each answer, and
+ * as long as its namer lacked a CPU meanwhile, two seconds for all of them. A signal that comes while an
+ * answer is waited for says the same. */
+void namers_end_soon(struct namers *namers);
+
 struct namers_counts {
     size_t namers;    /* that there are */
     size_t too_large; /* files whose source lines would have taken too much memory */
     size_t short_of_memory,
         failed;      /* that ran out of the memory that they may have; that died or broke the rules */
+    size_t too_late; /* answers that were not waited for any longer when the sampler was to end */
     uint64_t cpu_ns; /* of all of them so far, as they say */
     uint64_t bytes;  /* memory of their own */
 };

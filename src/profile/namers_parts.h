@@ -43,7 +43,8 @@ struct namers {
     ARRAY(struct namer *) list;
     uint32_t batch;
     uint64_t ended_cpu_ns, idle_ns;
-    size_t ended_too_large, short_of_memory, failed;
+    uint64_t ending_ns; /* since when the sampler is to end; 0: it is not */
+    size_t ended_too_large, short_of_memory, failed, too_late;
     char *bytes; /* BROKER_BYTES_MAX, of an answer */
     struct text ask;
     struct text stacks; /* of an answer, while more frames are asked for */

@@ -543,6 +543,11 @@ void sampler_stop(struct sampler *s)
 }
 
 void sampler_close(struct sampler *s)
+void sampler_end_soon(struct sampler *s)
+{
+    namers_end_soon(s->namers);
+}
+
 {
     if (!s)
         return;
@@ -643,6 +648,7 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.namers_failed = namers.failed;
     c.namer_bytes = namers.bytes;
     c.hits = s->hits;
+    c.namers_late = namers.too_late;
     c.hits_stopped_ns = s->hits_stopped_ns;
     c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;

@@ -114,7 +114,8 @@ struct sampler_counts {
     size_t folded;      /* that ended and share a place in the profile with others of their name */
     size_t too_large;   /* files whose source lines would have taken too much memory */
     size_t namers_short, namers_failed; /* that ran out of memory; that died or broke the rules (namer.h) */
-    uint64_t namer_ns, namer_bytes;     /* CPU time and memory of who reads the processes (namer.h) */
+    size_t namers_late; /* answers of theirs that were not waited for any longer (sampler_end_soon()) */
+    uint64_t namer_ns, namer_bytes; /* CPU time and memory of who reads the processes (namer.h) */
 };
 
 /* A profile with more nodes than this is folded (profile_fold()): processes that ended become one for each
@@ -155,6 +156,9 @@ void sampler_stop(struct sampler *sampler);
 int sampler_patience_ms(const struct sampler *sampler);
 
 /* Changes the rate while it samples; nothing for events that are no clocks. A sample's weight is the time
+/* After sampler_start(): whoever waits for it wants it to end. What takes more than two seconds from now on
+ * to be named stays without names, and is counted (namers_late). */
+void sampler_end_soon(struct sampler *sampler);
  * since the tick before it, so that no time is lost or counted twice. */
 void sampler_set_frequency(struct sampler *sampler, unsigned frequency);
 

@@ -193,20 +193,26 @@ export function buildProgram(folder, name, ...flags) {
     return program;
 }
 
+const MANY_ATTEMPTS = 4;
+
 // `sonde profile` of a program that prints "ready ...", works after a line of input, says that it is done, and ends with its input: what
 // sonde said, the program's number and its whole output. It is sampled from before the line on: once sonde can be interrupted,
-// it has read the program. all: the whole machine is sampled.
+// it has read the program. all: the whole machine is sampled. Names that sonde did not wait for when it was interrupted, on a busy
+// machine, are missing and told: then the program is profiled again, as often as MANY_ATTEMPTS says.
 export async function profileWork(t, options, [command, ...args], { all = false, done = /^done$/m } = {}) {
-    const program = start(t, command, args, { stdio: ['pipe', 'pipe', 'pipe'] });
-    await program.until(/^ready.*$/m, { stream: 'stdout' });
-    const sampling = start(t, SONDE, ['profile', ...options, all ? '--all' : program.pid]);
-    await eventually('sonde can be interrupted', () => sampling.over || catchesInterrupt(sampling.pid));
-    program.child.stdin.write('\n');
-    await program.until(done, { stream: 'stdout' });
-    sampling.child.kill('SIGINT');
-    const { status, stdout, stderr } = await sampling.ended;
-    program.child.stdin.end();
-    return { status, stdout, stderr, pid: program.pid, output: (await program.ended).stdout };
+    for (let attempt = 1; ; attempt++) {
+        const program = start(t, command, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+        await program.until(/^ready.*$/m, { stream: 'stdout' });
+        const sampling = start(t, SONDE, ['profile', ...options, all ? '--all' : program.pid]);
+        await eventually('sonde can be interrupted', () => sampling.over || catchesInterrupt(sampling.pid));
+        program.child.stdin.write('\n');
+        await program.until(done, { stream: 'stdout' });
+        sampling.child.kill('SIGINT');
+        const { status, stdout, stderr } = await sampling.ended;
+        program.child.stdin.end();
+        const { stdout: output } = await program.ended;
+        if (!/were not waited for any longer/.test(stderr) || attempt === MANY_ATTEMPTS) return { status, stdout, stderr, pid: program.pid, output };
+    }
 }
 
 // Whether a process handles SIGINT by now; not one that has ended.
@@ -219,8 +225,6 @@ export function catchesInterrupt(pid) {
         return false;
     }
 }
-
-const MANY_ATTEMPTS = 4;
 
 // `sonde run -o folder ARGUMENTS...`, which must end well. A busy machine may lose a few events, or the kernel may leave out a run
 // of a program, which counts as one: what lost more than one in a thousand is recorded again, as often as MANY_ATTEMPTS says.

@@ -29,6 +29,7 @@ struct lie {
     struct sampler_process description;
     struct unwind_row rows[4];
     bool silent; /* it ends instead */
+    bool hangs;  /* it never answers */
     int result;  /* of its work */
 };
 
@@ -57,6 +58,8 @@ static _Noreturn void answer(int socket, struct lie *lie)
             continue;
         if (lie->silent)
             break;
+        if (lie->hangs)
+            continue;
         struct namer_ask ask;
         char out[sizeof(struct lie) + 8 * sizeof(struct namer_stack)];
         size_t length = 0;
@@ -311,6 +314,26 @@ static void what_breaks_the_rules_ends_it(void **state)
     ends_a(end_itself, true);
 }
 
+/* Who wants to end waits for no answer that does not come, and that is no fault of who was asked. */
+static void an_end_is_not_waited_for(void **state)
+{
+    struct subject *a, *b, *none;
+    begin_both();
+    assert_int_equal(subject_open(namers, OF_B, NULL, &b), 0);
+    lies[0].hangs = true;
+    namers_end_soon(namers);
+    assert_string_equal(named(b, 0x1010), "of_b"); /* an answer that comes is taken */
+    assert_true(subject_open(namers, OF_A, NULL, &a) < 0);
+    const struct namers_counts counts = namers_counts(namers);
+    assert_int_equal(counts.too_late, 1);
+    assert_int_equal(counts.failed, 0);
+    assert_int_equal(failed, 0);
+    while (subject_open(namers, OF_B, NULL, &none) == 0) /* until all of the time is over */
+        subject_free(namers, none);
+    assert_true(namers_counts(namers).too_late >= 2);
+    end_both(NULL, b);
+}
+
 /* Rows out of the memory that is shared, rows that end before they begin, more mappings than there may be. */
 static void rows_of_others_are_not_reached(void **state)
 {
@@ -555,6 +578,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_truth_is_taken),
         cmocka_unit_test(what_breaks_the_rules_ends_it),
+        cmocka_unit_test(an_end_is_not_waited_for),
         cmocka_unit_test(rows_of_others_are_not_reached),
         cmocka_unit_test(rows_are_given_back),
         cmocka_unit_test(what_comes_next_is_asked_for_at_once),
