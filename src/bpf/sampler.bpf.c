@@ -167,7 +167,7 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     head->kernel_words = head->user_words = head->python_words = 0;
     head->cpu = bpf_get_smp_processor_id();
     head->user = (u32)bpf_get_current_uid_gid();
-    head->unused = 0;
+    head->goroutine = 0;
     bpf_get_current_comm(head->name, sizeof(head->name));
 }
 
@@ -566,6 +566,7 @@ static __always_inline u32 *take_slot(u32 *ret_slot)
 #include "bpf/hits.h"
 #include "bpf/io.h"
 #include "bpf/locks.h"
+#include "bpf/goroutines.h"
 
 /* ---- lifecycle ---- */
 

@@ -16,6 +16,7 @@
 #include "base/proc.h"
 #include "cli/cli.h"
 #include "cli/confine.h"
+#include "cli/goroutine_places.h"
 #include "cli/profile_allocs.h"
 #include "cli/profile_event.h"
 #include "cli/profile_hits.h"
@@ -269,13 +270,13 @@ static void print_folded(const struct sampler_counts *c, const struct profile *p
                 "sonde: %zu times a worker that reads processes (sonde:names) died, hung or broke the rules: "
                 "names are missing\n",
                 c->namers_failed);
-    free(totals);
     if (c->namers_late)
         fprintf(
             stderr,
             "sonde: interrupted: %zu answers of workers that read processes (sonde:names) were not waited "
             "for any longer: names are missing\n",
             c->namers_late);
+    free(totals);
 }
 
 static void print_unread(const struct sampler *sampler)
@@ -523,9 +524,11 @@ static int run_profile(const struct command *self, int argc, char **argv)
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "cannot start a process"});
     }
     confined.child = child;
-    _cleanup_(profile_allocs_done) struct profile_allocs_places functions = {0};
+    _cleanup_(process_places_done) struct process_places functions = {0};
     if (o.sampler.allocs)
         r = profile_allocs_find(&o.sampler, child, o.command ? o.command[0] : NULL, &functions, &problem);
+    if (o.sampler.locks)
+        r = goroutine_places_find(&o.sampler, child, o.command ? o.command[0] : NULL, &functions, &problem);
     o.sampler.alloc_places = functions.list.at;
     o.sampler.alloc_place_count = functions.list.count;
     _cleanup_(profile_hits_done) struct profile_hits places = {0};
@@ -543,7 +546,11 @@ static int run_profile(const struct command *self, int argc, char **argv)
     if (r == 0 && child)
         sampler_add_command(sampler, child);
     if (r == 0 && sampler_options_follow(&o.sampler))
-        r = follow_start(sampler, &o.sampler, o.sampler.allocs ? profile_allocs_find_in : NULL, &problem);
+        r = follow_start(sampler, &o.sampler,
+                         o.sampler.allocs  ? profile_allocs_find_in
+                         : o.sampler.locks ? goroutine_places_in
+                                           : NULL,
+                         &problem);
     if (r == 0)
         r = confine_sampler(&confined, &problem);
     if (r == 0)
@@ -588,7 +595,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
         print_folded(&counts, profile);
     if (!o.quiet)
         print_unread(sampler);
-    if (!o.quiet)
+    if (!o.quiet && !o.sampler.locks) /* only of Go's locks, and few programs are Go's */
         profile_hits_print_followed(sampler, &counts);
     if (!o.quiet && o.sampler.io)
         profile_io_print_stopped(&o.sampler, &counts, start);

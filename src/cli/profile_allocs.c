@@ -24,7 +24,7 @@
 #include "symbol/elf.h"
 #include "symbol/modules.h"
 
-enum { CALLERS = 4, FILES_MOST = 512 };
+enum { CALLERS = 4 };
 
 static const struct {
     const char *name;
@@ -36,16 +36,9 @@ static const struct {
     {"free", ALLOC_FREE},
 };
 
-enum { NAMES = ARRAY_SIZE(FAMILY), MALLOC_AT = 0, FREE_AT = 6, FOUND_MOST = 32 };
+enum { NAMES = ARRAY_SIZE(FAMILY), MALLOC_AT = 0, FREE_AT = 6 };
 
 /* ---- where they are ---- */
-
-/* What a file has of it. */
-struct found {
-    uint32_t count;
-    struct sampler_alloc_place places[FOUND_MOST];
-    struct place_code codes[FOUND_MOST]; /* what the file has there */
-};
 
 static int take_symbol(const struct elf_symbol *symbol, void *context)
 {
@@ -53,11 +46,11 @@ static int take_symbol(const struct elf_symbol *symbol, void *context)
     return 1;
 }
 
-static void add_found(struct found *found, const struct elf *elf, const struct elf_symbol *symbol,
+static void add_found(struct found_places *found, const struct elf *elf, const struct elf_symbol *symbol,
                       enum alloc_function function, uint32_t bytes)
 {
     struct sampler_alloc_place place = {.function = function, .bytes = bytes};
-    if (symbol->type == STT_GNU_IFUNC || found->count == FOUND_MOST ||
+    if (symbol->type == STT_GNU_IFUNC || found->count == PROCESS_PLACES_MOST ||
         elf_address_to_offset(elf, symbol->value, &place.offset) < 0)
         return;
     for (uint32_t i = 0; i < found->count; i++)
@@ -66,7 +59,7 @@ static void add_found(struct found *found, const struct elf *elf, const struct e
     found->places[found->count++] = place;
 }
 
-static void find_family(struct elf *elf, struct found *found)
+static void find_family(struct elf *elf, struct found_places *found)
 {
     struct elf_symbol symbols[NAMES] = {0};
     for (size_t i = 0; i < NAMES; i++)
@@ -113,7 +106,7 @@ static bool find_member(struct elf *elf, const char *function, uint32_t *ret_byt
 
 enum { HANDS_ON_BYTES = 32 }; /* a function that is shorter only calls another one that is found, too */
 
-static void find_heap(struct elf *elf, const struct runtime_heap *heap, struct found *found)
+static void find_heap(struct elf *elf, const struct runtime_heap *heap, struct found_places *found)
 {
     for (const struct runtime_heap_place *p = heap->places; p->symbol; p++) {
         struct elf_symbol symbol, other;
@@ -128,7 +121,7 @@ static void find_heap(struct elf *elf, const struct runtime_heap *heap, struct f
 static int find_in_file(int fd, void *result)
 {
     _cleanup_(elf_freep) struct elf *elf = NULL;
-    struct found *found = result;
+    struct found_places *found = result;
     if (elf_open_fd(fd, "", &elf, NULL) < 0)
         return 0; /* nothing is in it */
     find_family(elf, found);
@@ -142,91 +135,19 @@ static int find_in_file(int fd, void *result)
 
 int profile_allocs_find_in(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most)
 {
-    struct found found = {0};
-    uint64_t hooked;
-    int r = confine_parse(file, find_in_file, &found, sizeof(found));
-    if (r < 0)
-        return r;
-    size_t count = MIN(found.count, MIN((uint32_t)most, (uint32_t)FOUND_MOST)), n = 0;
-    if (count && hooked_process(file, found.codes, count, &pid, 1, &hooked))
-        return 0;
-    for (size_t i = 0; i < count; i++)
-        if (found.places[i].function < ALLOC_FUNCTIONS)
-            ret_places[n++] = found.places[i];
-    return (int)n;
-}
-
-/* fd: stays open, as uprobes are put into what it is of. */
-static int add_file(struct profile_allocs_places *places, pid_t pid, int fd, bool is_own)
-{
-    struct found found = {0};
-    char path[40], *copy;
-    uint64_t hooked;
-    if (fd < 0)
-        return 0; /* memory of devices, or it has ended */
-    int r = array_add(&places->files, fd);
-    if (r < 0) {
-        close(fd);
-        return r;
-    }
-    r = is_own ? find_in_file(fd, &found) : confine_parse(fd, find_in_file, &found, sizeof(found));
-    found.count = MIN(found.count, (uint32_t)FOUND_MOST);
-    if (r < 0 || !found.count)
-        return r;
-    if (!is_own && hooked_process(fd, found.codes, found.count, &pid, 1, &hooked))
-        return -EBUSY;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    copy = strdup(path);
-    if (!copy || array_add(&places->paths, copy) < 0) {
-        free(copy);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < found.count; i++) {
-        struct sampler_alloc_place place = found.places[i];
-        place.pid = pid;
-        place.path = copy;
-        if (place.function < ALLOC_FUNCTIONS && array_add(&places->list, place) < 0)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-/* What process `of` has mapped, for uprobes in process pid. */
-static int add_process(struct profile_allocs_places *places, pid_t pid, pid_t of)
-{
-    size_t files = 0;
-    bool is_own = of == getpid();
-    _cleanup_(proc_unrefp) struct proc *proc = NULL;
-    _cleanup_(modules_done) struct modules modules = {0};
-    struct problem ignored;
-    int r = proc_open(of, &proc);
-    if (r >= 0)
-        r = modules_list(proc, &modules, &ignored);
-    if (r < 0)
-        return r == -ENOENT || r == -ESRCH ? 0 : r; /* the sampler says so */
-    for (size_t i = 0; i < modules.mappings.count && r >= 0; i++) {
-        const struct mapping *m = &modules.mappings.at[i];
-        bool first = m->executable && m->module != UINT32_MAX;
-        for (size_t k = 0; k < i && first; k++)
-            first = !modules.mappings.at[k].executable || modules.mappings.at[k].module != m->module;
-        const char *name = first ? modules.list.at[m->module].path : "";
-        if (*name != '/' || (is_own && !frame_in_c_library(name)) || ++files > FILES_MOST)
-            continue;
-        r = add_file(places, pid, process_mapped_open(proc, m->start, m->end), is_own);
-    }
-    return r;
+    return process_places_in(pid, file, find_in_file, ret_places, most);
 }
 
 int profile_allocs_find(const struct sampler_options *o, pid_t child, const char *command,
-                        struct profile_allocs_places *places, struct problem *problem)
+                        struct process_places *places, struct problem *problem)
 {
     size_t count = 0;
-    int r = child ? add_process(places, child, getpid()) : 0;
+    int r = child ? process_places_add_own(places, child, find_in_file) : 0;
     if (child && r >= 0)
-        r = add_file(places, child, file_open_program(command), false);
+        r = process_places_add_command(places, child, command, find_in_file);
     _cleanup_(freep) pid_t *family = child ? NULL : family_of(o->pids, o->pid_count, &count);
     for (size_t i = 0; i < count && r >= 0; i++)
-        r = add_process(places, family[i], family[i]);
+        r = process_places_add(places, family[i], false, find_in_file);
     if (r >= 0 && !places->list.count)
         r = -ENOENT;
     if (r == -ENOENT) {
@@ -244,17 +165,6 @@ int profile_allocs_find(const struct sampler_options *o, pid_t child, const char
             problem_remedy(problem, "Run as root.");
     }
     return r;
-}
-
-void profile_allocs_done(struct profile_allocs_places *places)
-{
-    array_foreach (&places->paths, path)
-        free(*path);
-    array_done(&places->paths);
-    array_foreach (&places->files, fd)
-        close(*fd);
-    array_done(&places->files);
-    array_done(&places->list);
 }
 
 /* ---- what came out ---- */

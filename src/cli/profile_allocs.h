@@ -5,22 +5,16 @@
 
 #include <jansson.h>
 
+#include "cli/process_places.h"
 #include "profile/allocs.h"
 #include "profile/sampler.h"
-
-struct profile_allocs_places {
-    ARRAY(struct sampler_alloc_place) list;
-    ARRAY(char *) paths;
-    ARRAY(int) files;
-};
 
 /* The functions of the processes that options name, with their descendants, or of the child, which is to run
  * the command: its program is looked at, and it is thought to use the C library that is used here. Files of
  * others are parsed by a process without rights. -ENOENT when there is none; other negative errnos; with
  * problem set. */
 int profile_allocs_find(const struct sampler_options *options, pid_t child, const char *command,
-                        struct profile_allocs_places *ret_places, struct problem *problem);
-void profile_allocs_done(struct profile_allocs_places *places);
+                        struct process_places *ret_places, struct problem *problem);
 
 /* Those of a file alone: follow_find_fn. */
 int profile_allocs_find_in(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most);

@@ -35,8 +35,9 @@ static void print_holders(const struct locks *l, const struct profile *p, const 
     char time[32];
     for (size_t i = 0; i < site->holder_count && i < HOLDERS; i++) {
         const struct lock_holder *h = &site->holders[i];
-        text_addf(line, "%24s%10s %s %s (%u)", "", clock_format_duration(h->held_ns, time, sizeof(time)),
-                  a->is_lock ? "held by" : "ended by", *h->name ? h->name : "thread", h->tid);
+        text_addf(line, "%24s%10s %s ", "", clock_format_duration(h->held_ns, time, sizeof(time)),
+                  a->is_lock ? "held by" : "ended by");
+        text_addf(line, h->goroutine ? "%s %u" : "%s (%u)", *h->name ? h->name : "thread", h->tid);
         if (h->where)
             text_addf(line, " in %s", name_of(p, h->where));
         profile_place_add_callers(line, p, locks_stacks(l), h->stack, h->where, CALLERS, true);
@@ -141,9 +142,10 @@ void profile_locks_print_hidden(const struct locks *l, const struct profile *p)
     fputs("sonde: not seen: locks of goroutines in", stderr);
     for (size_t i = 0; i < count; i++)
         cli_printf(stderr, "%s %s", i ? "," : "", name_of(p, processes[i]));
-    fputs(". A goroutine that waits for a sync.Mutex or a channel leaves its thread to others, without the "
-          "kernel. "
-          "Go's own profile has these waits: runtime.SetMutexProfileFraction, /debug/pprof/mutex\n",
+    fputs(". A goroutine that waits for a sync.Mutex leaves its thread to others, without the kernel; sonde "
+          "sees "
+          "that in programs of Go 1.18 and later for x86-64, in processes that are named and those that they "
+          "start. Go's own profile has these waits: runtime.SetMutexProfileFraction, /debug/pprof/mutex\n",
           stderr);
 }
 
@@ -163,9 +165,10 @@ static json_t *stack_json(const struct locks *l, const struct profile *p, uint32
 
 static json_t *holder_json(const struct locks *l, const struct profile *p, const struct lock_holder *h)
 {
-    json_t *holder = json_pack("{s:I, s:I, s:s, s:I, s:I, s:o}", "process", (json_int_t)h->pid, "thread",
-                               (json_int_t)h->tid, "name", h->name, "held_ns", (json_int_t)h->held_ns,
-                               "waits_count", (json_int_t)h->count, "stack", stack_json(l, p, h->stack));
+    json_t *holder = json_pack("{s:I, s:I, s:s, s:I, s:I, s:o}", "process", (json_int_t)h->pid,
+                               h->goroutine ? "goroutine" : "thread", (json_int_t)h->tid, "name", h->name,
+                               "held_ns", (json_int_t)h->held_ns, "waits_count", (json_int_t)h->count,
+                               "stack", stack_json(l, p, h->stack));
     if (h->where)
         json_object_set_new(holder, "function", profile_place_text(name_of(p, h->where)));
     return holder;

@@ -409,8 +409,8 @@ int follow_start(struct sampler *s, const struct sampler_options *o, follow_find
     f->births = sampler_births(s);
     f->hit_program = o->hits ? sampler_hit_program(s) : -1;
     for (size_t i = 0; i < ALLOC_FUNCTIONS; i++)
-        f->programs[i] =
-            o->allocs ? sampler_alloc_programs(s, (enum alloc_function)i) : (struct alloc_programs){-1, -1};
+        f->programs[i] = o->allocs || o->locks ? sampler_alloc_programs(s, (enum alloc_function)i)
+                                               : (struct alloc_programs){-1, -1};
     int r = file_read("/sys/bus/event_source/devices/uprobe/type", 64, &type, NULL);
     if (r < 0)
         return problem_set(problem, r, "the kernel's type of uprobes: %s", strerror(-r));

@@ -1,6 +1,6 @@
 /* See locks.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/locks.h"
+#include "profile/locks_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,75 +10,6 @@
 #include "base/map.h"
 #include "base/proc_text.h"
 #include "profile/waits.h"
-
-/* A program can have as many locks as it likes, and threads; what does not fit is counted. */
-enum { LOCKS = 16384, SITES = 32768, PARTS = 131072, THREADS = 65536, NODES = 262144 };
-enum { RELEASES = 64 }; /* the last ones of a lock */
-
-/* Who may have held a lock. */
-struct thread_at {
-    uint32_t pid, tid;
-    char name[16];
-    uint32_t stack, where;
-};
-
-struct release {
-    uint64_t time_ns;
-    uint64_t since_ns; /* when who released it went on after it had waited for it; 0: it did not wait */
-    uint32_t by;       /* index of threads_at */
-};
-
-struct account {
-    uint32_t pid, process;
-    uint64_t address;
-    const struct lock_kind *kind;
-    struct release releases[RELEASES]; /* a ring, by time */
-    size_t released;                   /* in all */
-    struct map waiters;                /* threads, for locks that may be none */
-};
-
-struct site {
-    uint32_t account, frame;
-    uint64_t waited_ns, longest_ns, count;
-    uint32_t open, longest_stack;
-    struct map threads;
-};
-
-/* A part of waits: of a site, by a stack, for a holder. by: an index of threads_at; or NOBODY that is known;
- * or NO_CPU: who had been let go on, this thread or another, did not run yet. */
-struct part {
-    uint32_t site, stack, by;
-    uint64_t ns, count;
-};
-enum { NOBODY = UINT32_MAX, NO_CPU = UINT32_MAX - 1 };
-
-/* A thread that waits, or did. */
-struct waiter {
-    bool open, idle, has_waker;
-    uint64_t start_ns;
-    uint32_t pid, site, stack, owner;
-    uint64_t back_ns;    /* when it went on after its last wait, */
-    uint32_t back_site;  /* and of which site that was */
-    uint64_t carried_ns; /* of earlier waits of this one for the same lock that nobody ended */
-    uint32_t carried_site;
-    struct thread_at waker;
-};
-
-struct locks {
-    struct profile *profile, *stacks;
-    uint64_t least_ns;
-    bool (*thread_name)(void *context, uint32_t pid, uint32_t tid, char ret_name[16]);
-    void *context;
-    struct lock_frames known;
-    struct map account_ids, site_ids, part_ids, thread_ids, waiter_ids, names;
-    ARRAY(struct account) accounts;
-    ARRAY(struct site) sites;
-    ARRAY(struct part) parts;
-    ARRAY(struct thread_at) threads_at;
-    ARRAY(struct waiter) waiters;
-    ARRAY(struct thread_at) named; /* owners that were looked up */
-    struct locks_counts counts;
-};
 
 int locks_new(struct profile *profile, uint64_t least_ns,
               bool (*thread_name)(void *context, uint32_t pid, uint32_t tid, char ret_name[16]),
@@ -106,8 +37,8 @@ void locks_free(struct locks *l)
         map_done(&a->waiters);
     array_foreach (&l->sites, s)
         map_done(&s->threads);
-    struct map *maps[] = {&l->account_ids, &l->site_ids,   &l->part_ids,
-                          &l->thread_ids,  &l->waiter_ids, &l->names};
+    struct map *maps[] = {&l->account_ids, &l->site_ids, &l->part_ids,        &l->thread_ids,
+                          &l->waiter_ids,  &l->names,    &l->goroutine_locks, &l->seen};
     for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
         map_done(maps[i]);
     array_done(&l->accounts);
@@ -123,9 +54,7 @@ void locks_free(struct locks *l)
 
 /* ---- finding and adding ---- */
 
-/* The index under a key: of what is there, or *count for what the caller must add; -1: there is no room. */
-static int64_t index_of(struct map *ids, const void *key, size_t size, size_t count, size_t limit,
-                        bool *ret_new)
+int64_t locks_index(struct map *ids, const void *key, size_t size, size_t count, size_t limit, bool *ret_new)
 {
     uint64_t hash = map_hash(key, size), *known = map_get(ids, hash);
     *ret_new = !known;
@@ -146,7 +75,7 @@ static int64_t account_index(struct locks *l, uint32_t pid, uint32_t process, co
     struct account fresh = {pid, process, identity == LOCK_BY_ADDRESS ? unit : 0, place->kind};
     uint64_t key[] = {pid, (uintptr_t)place->kind, fresh.address, identity == LOCK_BY_SITE ? place->site : 0};
     bool added;
-    int64_t i = index_of(&l->account_ids, key, sizeof(key), l->accounts.count, LOCKS, &added);
+    int64_t i = locks_index(&l->account_ids, key, sizeof(key), l->accounts.count, LOCKS, &added);
     return i >= 0 && added && array_add(&l->accounts, fresh) < 0 ? -1 : i;
 }
 
@@ -155,7 +84,7 @@ static int64_t site_index(struct locks *l, uint32_t account, uint32_t frame)
     uint32_t key[] = {account, frame};
     struct site fresh = {.account = account, .frame = frame};
     bool added;
-    int64_t i = index_of(&l->site_ids, key, sizeof(key), l->sites.count, SITES, &added);
+    int64_t i = locks_index(&l->site_ids, key, sizeof(key), l->sites.count, SITES, &added);
     return i >= 0 && added && array_add(&l->sites, fresh) < 0 ? -1 : i;
 }
 
@@ -166,7 +95,7 @@ static void add_part(struct locks *l, uint32_t site, uint32_t stack, uint32_t by
     bool added;
     if (!ns && !count)
         return;
-    int64_t i = index_of(&l->part_ids, key, sizeof(key), l->parts.count, PARTS, &added);
+    int64_t i = locks_index(&l->part_ids, key, sizeof(key), l->parts.count, PARTS, &added);
     if (i < 0 || (added && array_add(&l->parts, fresh) < 0)) {
         l->counts.crowded++;
         return;
@@ -177,22 +106,32 @@ static void add_part(struct locks *l, uint32_t site, uint32_t stack, uint32_t by
 
 static uint32_t thread_index(struct locks *l, const struct thread_at *t)
 {
-    uint32_t key[] = {t->pid, t->tid, t->stack, t->where};
+    uint32_t key[] = {t->pid, t->tid, t->stack, t->where, t->goroutine};
     bool added;
-    int64_t i = index_of(&l->thread_ids, key, sizeof(key), l->threads_at.count, PARTS, &added);
+    int64_t i = locks_index(&l->thread_ids, key, sizeof(key), l->threads_at.count, PARTS, &added);
     if (i >= 0 && added && array_add(&l->threads_at, *t) < 0)
         i = -1;
     return i < 0 ? NOBODY : (uint32_t)i;
 }
 
-static struct waiter *waiter_of(struct locks *l, uint32_t tid, bool add)
+uint64_t locks_waiter_key(uint32_t pid, uint32_t tid, bool goroutine)
 {
-    uint64_t *known = map_get(&l->waiter_ids, tid);
+    return goroutine ? (uint64_t)pid << 32 | tid : tid;
+}
+
+static uint64_t key_of(const struct sampler_sample *head)
+{
+    return locks_waiter_key(head->pid, head->goroutine ? head->goroutine : head->tid, head->goroutine);
+}
+
+static struct waiter *waiter_of(struct locks *l, uint64_t key, bool add)
+{
+    uint64_t *known = map_get(&l->waiter_ids, key);
     if (known || !add)
         return known ? &l->waiters.at[*known] : NULL;
     if (l->waiters.count >= THREADS || array_add(&l->waiters, (struct waiter){0}) < 0)
         return NULL;
-    if (!(known = map_put(&l->waiter_ids, tid, NULL))) {
+    if (!(known = map_put(&l->waiter_ids, key, NULL))) {
         l->waiters.count--;
         return NULL;
     }
@@ -220,14 +159,37 @@ static void drop_carried(struct locks *l, struct waiter *w)
     w->carried_ns = 0;
 }
 
+static uint64_t goroutine_lock(uint32_t pid, uint64_t address)
+{
+    const uint64_t key[] = {pid, address};
+    return map_hash(key, sizeof(key));
+}
+
+/* Of a goroutine's lock only who waits for it can say what it is. */
+static int64_t account_of(struct locks *l, const struct sampler_sample *head, uint32_t process,
+                          const struct lock_place *place, uint64_t address)
+{
+    if (!head->goroutine)
+        return account_index(l, head->pid, process, place, address);
+    uint64_t *known = map_put(&l->goroutine_locks, goroutine_lock(head->pid, address), NULL);
+    if (known && *known)
+        return (int64_t)*known - 1;
+    int64_t account = account_index(l, head->pid, process, place, address);
+    if (known && account >= 0)
+        *known = (uint64_t)account + 1;
+    return account;
+}
+
 void locks_began(struct locks *l, const struct sampler_sample *head, const struct sampler_lock *lock,
                  const struct lock_stack *stack)
 {
-    struct waiter *w = waiter_of(l, head->tid, true);
+    struct waiter *w = waiter_of(l, key_of(head), true);
     struct lock_place place = lock_kinds_place(&l->known, l->profile, stack->frames, stack->count, lock);
     uint32_t process = stack->group_count ? stack->groups[0] : 0;
-    int64_t account = account_index(l, head->pid, process, &place, lock->address),
+    int64_t account = account_of(l, head, process, &place, lock->address),
             site = account < 0 ? -1 : site_index(l, (uint32_t)account, place.site);
+    if (head->goroutine)
+        locks_see(l, head->pid);
     if (!w || site < 0) {
         l->counts.crowded++;
         if (w)
@@ -246,7 +208,12 @@ void locks_began(struct locks *l, const struct sampler_sample *head, const struc
     w->stack = stack_node(l, stack);
     w->owner = lock_kinds_owner(place.kind, lock);
     if (place.kind->class == LOCK_TURNS)
-        (void)map_put(&l->accounts.at[account].waiters, head->tid, NULL);
+        (void)map_put(&l->accounts.at[account].waiters, key_of(head), NULL);
+}
+
+void locks_see(struct locks *l, uint32_t pid)
+{
+    (void)map_put(&l->seen, pid, NULL);
 }
 
 void locks_woke(struct locks *l, const struct sampler_sample *head, const struct lock_stack *stack)
@@ -270,7 +237,7 @@ static uint32_t owner_index(struct locks *l, uint32_t pid, uint32_t tid)
     if (!tid)
         return NOBODY;
     uint32_t key[] = {pid, tid};
-    int64_t i = index_of(&l->names, key, sizeof(key), l->named.count, THREADS, &added);
+    int64_t i = locks_index(&l->names, key, sizeof(key), l->named.count, THREADS, &added);
     if (i < 0)
         return NOBODY;
     if (added) {
@@ -342,7 +309,7 @@ static void note_release(struct account *a, const struct release *release)
     a->releases[at % RELEASES] = *release;
 }
 
-static void count_wait(struct locks *l, struct waiter *w, uint32_t tid, uint64_t waited_ns, uint64_t ready_ns)
+static void count_wait(struct locks *l, struct waiter *w, uint64_t key, uint64_t waited_ns, uint64_t ready_ns)
 {
     struct site *s = &l->sites.at[w->site];
     l->counts.waits++;
@@ -352,8 +319,16 @@ static void count_wait(struct locks *l, struct waiter *w, uint32_t tid, uint64_t
         s->longest_ns = waited_ns;
         s->longest_stack = w->stack;
     }
-    (void)map_put(&s->threads, tid, NULL);
+    (void)map_put(&s->threads, key, NULL);
     add_part(l, w->site, w->stack, NO_CPU, ready_ns, 0);
+}
+
+/* When who lets others go on went on itself after it had waited for the same lock; 0: it did not wait. */
+static uint64_t since_ns(struct locks *l, uint64_t key, uint32_t account)
+{
+    const struct waiter *before = waiter_of(l, key, false);
+    bool same = before && before->back_ns && l->sites.at[before->back_site].account == account;
+    return same ? before->back_ns : 0;
 }
 
 /* Who ended a wait at that time; by is NOBODY when no thread did. */
@@ -372,20 +347,55 @@ static struct release release_of(struct locks *l, const struct waiter *w, const 
         waker.where = w->waker.where;
     }
     release.by = thread_index(l, &waker);
-    const struct waiter *before = waiter_of(l, end->tid, false);
-    if (before && before->back_ns && l->sites.at[before->back_site].account == l->sites.at[w->site].account)
-        release.since_ns = before->back_ns;
+    release.since_ns = since_ns(l, end->tid, l->sites.at[w->site].account);
     return release;
+}
+
+/* What ended the wait of a goroutine is the last that let others go on before it went on itself. */
+static struct release last_release(const struct account *a, uint64_t from_ns, uint64_t until_ns)
+{
+    struct release last = {.time_ns = until_ns, .by = NOBODY};
+    for (size_t i = 0; i < MIN(a->released, (size_t)RELEASES); i++) {
+        const struct release *r = &a->releases[i];
+        if (r->time_ns > from_ns && r->time_ns < until_ns && (last.by == NOBODY || r->time_ns > last.time_ns))
+            last = *r;
+    }
+    return last;
+}
+
+void locks_released(struct locks *l, const struct sampler_sample *head, const struct lock_stack *stack)
+{
+    uint64_t *known = map_get(&l->goroutine_locks, goroutine_lock(head->pid, head->weight));
+    if (!known || !*known)
+        return;
+    uint32_t account = (uint32_t)(*known - 1);
+    struct account *a = &l->accounts.at[account];
+    struct thread_at by = {.pid = head->pid, .tid = head->goroutine, .goroutine = true, .name = "goroutine"};
+    by.stack = stack_node(l, stack);
+    by.where = lock_kinds_released(&l->known, l->profile, a->kind, stack->frames, stack->count);
+    struct release release = {
+        .time_ns = head->time_ns, .since_ns = since_ns(l, key_of(head), account), .by = thread_index(l, &by)};
+    if (release.by != NOBODY)
+        note_release(a, &release);
 }
 
 void locks_ended(struct locks *l, const struct sampler_sample *head, const struct sampler_lock_end *end)
 {
-    struct waiter *w = waiter_of(l, head->tid, false);
+    struct waiter *w = waiter_of(l, key_of(head), false);
     if (!w || !w->open || w->start_ns != head->time_ns || w->pid != head->pid) {
         l->counts.torn++;
         return;
     }
-    uint64_t ready_ns = waits_ready(head), blocked_ns = head->weight - ready_ns;
+    struct account *a = &l->accounts.at[l->sites.at[w->site].account];
+    struct release release;
+    uint64_t ready_ns = waits_ready(head);
+    if (head->goroutine) {
+        release = last_release(a, head->time_ns, head->time_ns + head->weight);
+        ready_ns = head->time_ns + head->weight - release.time_ns;
+    } else {
+        release = release_of(l, w, end, head->time_ns + head->weight - ready_ns);
+    }
+    uint64_t blocked_ns = head->weight - ready_ns;
     w->open = false;
     w->back_ns = head->time_ns + head->weight;
     w->back_site = w->site;
@@ -396,14 +406,12 @@ void locks_ended(struct locks *l, const struct sampler_sample *head, const struc
     }
     if (head->weight < l->least_ns)
         return;
-    struct account *a = &l->accounts.at[l->sites.at[w->site].account];
-    struct release release = release_of(l, w, end, head->time_ns + blocked_ns);
-    count_wait(l, w, head->tid, head->weight, ready_ns);
-    if (a->kind->class == LOCK_CONDITION)
+    count_wait(l, w, key_of(head), head->weight, ready_ns);
+    if (a->kind->class == LOCK_CONDITION || (head->goroutine && release.by == NOBODY))
         add_part(l, w->site, w->stack, release.by, blocked_ns, 1);
     else
         share_out(l, w, &(struct release){release.time_ns, release.since_ns, release.by});
-    if (release.by != NOBODY)
+    if (release.by != NOBODY && !head->goroutine)
         note_release(a, &release);
 }
 
@@ -413,235 +421,11 @@ void locks_finish(struct locks *l, uint64_t now_ns)
         struct waiter *w = &l->waiters.at[slot->value];
         if (w->open && !w->idle && now_ns > w->start_ns && now_ns - w->start_ns >= l->least_ns &&
             l->accounts.at[l->sites.at[w->site].account].kind->class == LOCK_OWNED) {
-            count_wait(l, w, (uint32_t)slot->key, now_ns - w->start_ns, 0);
+            count_wait(l, w, slot->key, now_ns - w->start_ns, 0);
             l->sites.at[w->site].open++;
             share_out(l, w, &(struct release){.time_ns = now_ns, .by = NOBODY});
         }
         w->open = false;
         drop_carried(l, w);
     }
-}
-
-/* ---- what came out ---- */
-
-const struct profile *locks_stacks(const struct locks *l)
-{
-    return l->stacks;
-}
-
-struct locks_counts locks_counts(const struct locks *l)
-{
-    return l->counts;
-}
-
-size_t locks_hidden(const struct locks *l, uint32_t *ret_processes, size_t size)
-{
-    size_t count = 0;
-    array_foreach (&l->accounts, a) {
-        bool known = !a->kind->hides;
-        for (size_t i = 0; i < count; i++)
-            known |= ret_processes[i] == a->process;
-        if (!known && count < size)
-            ret_processes[count++] = a->process;
-    }
-    return count;
-}
-
-/* Those that may be locks or not are if who lets others go on waits there himself, for half of the time at
- * least. By account; the caller's. */
-static bool *which_are_locks(const struct locks *l)
-{
-    bool *is = calloc(l->accounts.count + 1, sizeof(*is));
-    int64_t *turns = calloc(l->accounts.count + 1, sizeof(*turns));
-    for (size_t i = 0; is && turns && i < l->parts.count; i++) {
-        const struct part *p = &l->parts.at[i];
-        uint32_t account = l->sites.at[p->site].account;
-        bool waits = p->by != NOBODY && p->by != NO_CPU &&
-                     map_get(&l->accounts.at[account].waiters, l->threads_at.at[p->by].tid);
-        if (p->by != NO_CPU)
-            turns[account] += waits ? (int64_t)p->ns : -(int64_t)p->ns;
-    }
-    for (size_t i = 0; is && turns && i < l->accounts.count; i++)
-        is[i] = l->accounts.at[i].kind->class == LOCK_OWNED ||
-                (l->accounts.at[i].kind->class == LOCK_TURNS && turns[i] > 0);
-    if (!turns) {
-        free(is);
-        is = NULL;
-    }
-    free(turns);
-    return is;
-}
-
-static int by_account(const void *a, const void *b)
-{
-    const struct lock_account *x = a, *y = b;
-    if (x->is_lock != y->is_lock)
-        return x->is_lock ? -1 : 1;
-    return x->waited_ns > y->waited_ns ? -1 : x->waited_ns < y->waited_ns;
-}
-
-static int by_site(const void *a, const void *b)
-{
-    const struct lock_site *x = a, *y = b;
-    return x->waited_ns > y->waited_ns ? -1 : x->waited_ns < y->waited_ns;
-}
-
-static int by_held(const void *a, const void *b)
-{
-    const struct lock_holder *x = a, *y = b;
-    return x->held_ns > y->held_ns ? -1 : x->held_ns < y->held_ns;
-}
-
-/* The list, which only grows, with room for one more element of that size. NULL: there is none, and the list
- * is as it was. */
-static void *with_room(void *list, size_t count, size_t size)
-{
-    if (count & (count - 1)) /* it was doubled when it had a power of two */
-        return list;
-    return realloc(list, (count ? 2 * count : 1) * size);
-}
-
-/* ids: (site, process, thread, frame) -> index in the site's holders. */
-static int add_holder(struct lock_site *site, struct map *ids, const struct thread_at *t,
-                      const struct part *part)
-{
-    uint32_t key[] = {part->site, t->pid, t->tid, t->where};
-    bool added;
-    int64_t i = index_of(ids, key, sizeof(key), site->holder_count, SIZE_MAX, &added);
-    struct lock_holder *list = site->holders;
-    if (i < 0 || (added && !(list = with_room(list, site->holder_count, sizeof(*list)))))
-        return -ENOMEM;
-    site->holders = list;
-    struct lock_holder *h = &list[i];
-    if (added) {
-        *h = (struct lock_holder){.pid = t->pid, .tid = t->tid, .where = t->where, .stack = t->stack};
-        memcpy(h->name, t->name, sizeof(h->name));
-        site->holder_count++;
-    }
-    h->held_ns += part->ns;
-    h->count += part->count;
-    return 0;
-}
-
-void locks_accounts_free(struct lock_account *accounts, size_t count)
-{
-    for (size_t i = 0; accounts && i < count; i++) {
-        for (size_t k = 0; k < accounts[i].site_count; k++)
-            free(accounts[i].sites[k].holders);
-        free(accounts[i].sites);
-    }
-    free(accounts);
-}
-
-static int add_site(struct lock_account *a, const struct site *s, size_t *ret_place)
-{
-    struct lock_site *list = with_room(a->sites, a->site_count, sizeof(*list));
-    if (!list)
-        return -ENOMEM;
-    a->sites = list;
-    *ret_place = a->site_count;
-    list[a->site_count++] = (struct lock_site){.frame = s->frame,
-                                               .waited_ns = s->waited_ns,
-                                               .longest_ns = s->longest_ns,
-                                               .count = s->count,
-                                               .open = s->open,
-                                               .threads = s->threads.count,
-                                               .stack = s->longest_stack};
-    a->waited_ns += s->waited_ns;
-    a->count += s->count;
-    return 0;
-}
-
-struct lock_account *locks_accounts(const struct locks *l, size_t *ret_count)
-{
-    struct lock_account *list = calloc(l->accounts.count + 1, sizeof(*list));
-    size_t *places = calloc(l->sites.count + 1, sizeof(*places)), count = 0;
-    struct map holders = {0};
-    bool *is_lock = which_are_locks(l);
-    int r = list && places && is_lock ? 0 : -ENOMEM;
-    for (size_t i = 0; r == 0 && i < l->accounts.count; i++) {
-        const struct account *a = &l->accounts.at[i];
-        list[i] = (struct lock_account){a->pid, a->process, a->address, a->kind, is_lock[i]};
-    }
-    for (size_t i = 0; r == 0 && i < l->sites.count; i++)
-        if (l->sites.at[i].count)
-            r = add_site(&list[l->sites.at[i].account], &l->sites.at[i], &places[i]);
-    for (size_t i = 0; r == 0 && i < l->parts.count; i++) {
-        const struct part *p = &l->parts.at[i];
-        struct lock_site *site = &list[l->sites.at[p->site].account].sites[places[p->site]];
-        if (p->by == NOBODY)
-            site->unknown_ns += p->ns;
-        else if (p->by == NO_CPU)
-            site->no_cpu_ns += p->ns;
-        else
-            r = add_holder(site, &holders, &l->threads_at.at[p->by], p);
-    }
-    for (size_t i = 0; list && i < l->accounts.count; i++) {
-        for (size_t k = 0; k < list[i].site_count; k++)
-            if (list[i].sites[k].holder_count)
-                qsort(list[i].sites[k].holders, list[i].sites[k].holder_count, sizeof(struct lock_holder),
-                      by_held);
-        if (list[i].site_count)
-            qsort(list[i].sites, list[i].site_count, sizeof(struct lock_site), by_site);
-        count += list[i].site_count > 0;
-    }
-    map_done(&holders);
-    free(places);
-    free(is_lock);
-    if (r < 0) {
-        locks_accounts_free(list, list ? l->accounts.count : 0);
-        return NULL;
-    }
-    /* Those without a wait come last. */
-    for (size_t i = 0; i < l->accounts.count; i++)
-        list[i].is_lock &= list[i].site_count > 0;
-    qsort(list, l->accounts.count, sizeof(*list), by_account);
-    *ret_count = count;
-    return list;
-}
-
-/* The same path in the profile, and behind it who held the lock. */
-static uint32_t path_of(const struct locks *l, uint32_t node)
-{
-    uint32_t path[1024];
-    size_t count = 0;
-    for (; node && count < ARRAY_SIZE(path); node = l->stacks->nodes.at[node].parent)
-        path[count++] = l->stacks->nodes.at[node].frame;
-    uint32_t to = 0;
-    while (count-- > 0)
-        to = profile_child(l->profile, to, path[count]);
-    return to;
-}
-
-static uint32_t held_by(const struct locks *l, uint32_t node, const struct thread_at *holder)
-{
-    char text[64];
-    snprintf(text, sizeof(text), "[held by %s (%u)]", *holder->name ? holder->name : "thread", holder->tid);
-    node = profile_child(l->profile, node, profile_named_frame(l->profile, text, FRAME_KERNEL));
-    for (uint32_t at = holder->stack; at; at = l->stacks->nodes.at[at].parent) {
-        uint32_t frame = l->stacks->nodes.at[at].frame;
-        uint8_t kind = l->profile->frames.at[frame].kind;
-        if (kind != FRAME_GROUP && kind != FRAME_TRUNCATED)
-            node = profile_child(l->profile, node, frame);
-    }
-    return node;
-}
-
-void locks_into_profile(const struct locks *l)
-{
-    bool *is_lock = which_are_locks(l);
-    for (size_t i = 0; is_lock && i < l->parts.count; i++) {
-        const struct part *p = &l->parts.at[i];
-        if (!is_lock[l->sites.at[p->site].account])
-            continue;
-        uint32_t node = path_of(l, p->stack);
-        if (p->by == NO_CPU)
-            node =
-                profile_child(l->profile, node, profile_named_frame(l->profile, WAITS_READY, FRAME_KERNEL));
-        else if (p->by != NOBODY)
-            node = held_by(l, node, &l->threads_at.at[p->by]);
-        profile_count(l->profile, node, p->count, p->ns);
-    }
-    l->profile->failed |= !is_lock;
-    free(is_lock);
 }

@@ -1,5 +1,5 @@
 /* Which threads wait for which lock, where, and which thread holds it during the wait: accounts of waits for
- * futexes.
+ * futexes, and of goroutines, which wait without one.
  *
  * A lock passes from thread to thread: the one that ends a wait had it since the previous holder released it.
  * So a wait is divided at the releases that other waits for the same lock ended with, and each part belongs
@@ -43,6 +43,13 @@ void locks_began(struct locks *locks, const struct sampler_sample *head, const s
 void locks_woke(struct locks *locks, const struct sampler_sample *head, const struct lock_stack *stack);
 void locks_ended(struct locks *locks, const struct sampler_sample *head, const struct sampler_lock_end *end);
 
+/* Goroutines wait, and go on, likewise; in place of the second record come those of all who let others go on
+ * while somebody waits. */
+void locks_released(struct locks *locks, const struct sampler_sample *head, const struct lock_stack *stack);
+
+/* Waits of a process's goroutines are seen: locks_hidden() does not name it. */
+void locks_see(struct locks *locks, uint32_t pid);
+
 /* Sampling is over at now_ns: waits for locks that have not ended are counted until then. */
 void locks_finish(struct locks *locks, uint64_t now_ns);
 
@@ -50,6 +57,7 @@ void locks_finish(struct locks *locks, uint64_t now_ns);
 
 struct lock_holder {
     uint32_t pid, tid;
+    bool goroutine; /* tid is the number of one */
     char name[16];
     uint32_t where; /* the frame in which it let others go on; 0: not known */
     uint32_t stack; /* in locks_stacks(); 0: not known */
@@ -61,7 +69,7 @@ struct lock_site {
     uint32_t frame; /* 0: not known */
     uint64_t waited_ns, longest_ns, count;
     uint32_t open;               /* of the count: waits that had not ended */
-    size_t threads;              /* that waited */
+    size_t threads;              /* that waited, or goroutines */
     uint32_t stack;              /* of the longest wait, in locks_stacks() */
     struct lock_holder *holders; /* by what they held; for conditions who ended the waits */
     size_t holder_count;

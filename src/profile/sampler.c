@@ -408,6 +408,7 @@ static int on_record(struct sampler *s, const void *data, size_t size)
     case SAMPLE_LOCK:
     case SAMPLE_LOCK_WAKER:
     case SAMPLE_LOCK_END:
+    case SAMPLE_LOCK_RELEASE:
         sampler_on_lock(s, sample, words, count);
         break;
     case SAMPLE_ALLOC:
@@ -542,12 +543,12 @@ void sampler_stop(struct sampler *s)
         s->stopped_ns = clock_monotonic_ns();
 }
 
-void sampler_close(struct sampler *s)
 void sampler_end_soon(struct sampler *s)
 {
     namers_end_soon(s->namers);
 }
 
+void sampler_close(struct sampler *s)
 {
     if (!s)
         return;
@@ -566,6 +567,7 @@ void sampler_end_soon(struct sampler *s)
         munmap(s->tables.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
     tables_done(&s->tables);
     sampler_detach_allocs(s);
+    array_done(&s->go_pids);
     follow_free(s->follow);
     sampler_bpf__destroy(s->bpf);
     kernel_names_free(s->kernel);
@@ -646,9 +648,9 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.namer_ns = namers.cpu_ns;
     c.namers_short = namers.short_of_memory;
     c.namers_failed = namers.failed;
+    c.namers_late = namers.too_late;
     c.namer_bytes = namers.bytes;
     c.hits = s->hits;
-    c.namers_late = namers.too_late;
     c.hits_stopped_ns = s->hits_stopped_ns;
     c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;

@@ -14,7 +14,8 @@
 #include "profile/io.h"
 #include "unwind/sampler.h"
 
-/* A function of malloc()'s family, or of a virtual machine's heap, in a file that a process has mapped. */
+/* A function of malloc()'s family, of a virtual machine's heap, or of Go's locks, in a file that a process
+ * has mapped. */
 enum alloc_function {
     ALLOC_MALLOC,
     ALLOC_CALLOC,
@@ -27,6 +28,9 @@ enum alloc_function {
     ALLOC_HEAP_PAGE,   /* a page of a known size (bytes) is used up, when it returns */
     ALLOC_HEAP_AREA,   /* so far in its allocator (bytes) is a pointer to the area that it has got, when it
                           returns (bpf/allocs.h) */
+    GO_WAITS,          /* one in which goroutines wait for locks (bpf/goroutines.h), */
+    GO_IS_BACK,        /* its return, */
+    GO_LETS_GO,        /* and one that lets others go on; bytes: SAMPLER_GO_BYTES() */
     ALLOC_FUNCTIONS
 };
 
@@ -59,8 +63,9 @@ struct sampler_options {
     uint64_t event_period; /* 0: by frequency */
     bool on_cpu, off_cpu;
     bool locks;  /* waits for locks alone: neither of the two (locks.h) */
-    bool allocs; /* allocations alone (allocs.h), at these places, one for each so many bytes on average */
-    const struct sampler_alloc_place *alloc_places; /* until sampler_open() has returned */
+    bool allocs; /* allocations alone (allocs.h), at places, one for each so many bytes on average */
+    const struct sampler_alloc_place
+        *alloc_places; /* of both; with locks those of Go. Until sampler_open() has returned */
     size_t alloc_place_count;
     uint64_t alloc_interval;
     bool hits; /* at these places alone; the same program has them more than once where a compiler copied them
@@ -151,14 +156,14 @@ const char *const *sampler_marks(void);
 /* Reads the processes that are there, and starts the clock. -ESRCH when one that was named is not. */
 int sampler_start(struct sampler *sampler, struct problem *problem);
 void sampler_stop(struct sampler *sampler);
+/* After sampler_start(): whoever waits for it wants it to end. What takes more than two seconds from now on
+ * to be named stays without names, and is counted (namers_late). */
+void sampler_end_soon(struct sampler *sampler);
 
 /* How long sampler_poll() may be let wait: at low rates it is woken by what cannot. */
 int sampler_patience_ms(const struct sampler *sampler);
 
 /* Changes the rate while it samples; nothing for events that are no clocks. A sample's weight is the time
-/* After sampler_start(): whoever waits for it wants it to end. What takes more than two seconds from now on
- * to be named stays without names, and is counted (namers_late). */
-void sampler_end_soon(struct sampler *sampler);
  * since the tick before it, so that no time is lost or counted twice. */
 void sampler_set_frequency(struct sampler *sampler, unsigned frequency);
 

@@ -26,8 +26,13 @@ static bool thread_name(void *context, uint32_t pid, uint32_t tid, char ret_name
 
 static bool ready(struct sampler *s)
 {
-    return s->locks ||
-           (s->off && locks_new(s->off, s->options.off_cpu_min_ns, thread_name, s, &s->locks) == 0);
+    if (s->locks)
+        return true;
+    if (!s->off || locks_new(s->off, s->options.off_cpu_min_ns, thread_name, s, &s->locks) < 0)
+        return false;
+    array_foreach (&s->go_pids, pid)
+        locks_see(s->locks, (uint32_t)*pid);
+    return true;
 }
 
 const struct locks *sampler_locks(struct sampler *s)
@@ -67,9 +72,13 @@ void sampler_on_lock(struct sampler *s, const struct sampler_sample *sample, con
     if (sample->kind == SAMPLE_LOCK_END) {
         if (behind >= sizeof(struct sampler_lock_end) && ready(s))
             locks_ended(s->locks, sample, (const struct sampler_lock_end *)(words + own));
-    } else if (sample->kind == SAMPLE_LOCK_WAKER) {
-        if (name_stack(s, sample, words, groups, &stack))
+    } else if (sample->kind == SAMPLE_LOCK_WAKER || sample->kind == SAMPLE_LOCK_RELEASE) {
+        if (!name_stack(s, sample, words, groups, &stack))
+            return;
+        if (sample->kind == SAMPLE_LOCK_WAKER)
             locks_woke(s->locks, sample, &stack);
+        else
+            locks_released(s->locks, sample, &stack);
     } else if (behind >= sizeof(struct sampler_lock) && name_stack(s, sample, words, groups, &stack)) {
         locks_began(s->locks, sample, (const struct sampler_lock *)(words + own), &stack);
     }

@@ -64,6 +64,7 @@ struct sampler {
     struct io *io;                /* the same */
     struct follow *follow;        /* the same; follow.h */
     ARRAY(struct bpf_link *) alloc_links;
+    ARRAY(pid_t) go_pids; /* processes in which those of Go's locks are */
     ARRAY(struct bpf_link *) hit_links;
     pid_t unread[UNREAD_LANGUAGES];                 /* a process that was sampled and runs it; 0: none */
     uint64_t trap_ns;                               /* what a probe in a program takes, without a stack */

@@ -85,7 +85,8 @@ static void alloc_programs(const struct sampler *s, struct bpf_program *ret_prog
 
 bool sampler_options_follow(const struct sampler_options *o)
 {
-    bool in_programs = o->allocs || (o->hits && !o->io && o->hit_place_count && !o->hit_places[0].category);
+    bool in_programs =
+        o->allocs || o->locks || (o->hits && !o->io && o->hit_place_count && !o->hit_places[0].category);
     return in_programs && !o->whole_machine && !o->cgroup;
 }
 
@@ -109,10 +110,14 @@ static void configure(struct sampler *s)
     s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
-    unsigned slots = o->allocs || o->hits ? SAMPLER_ALLOC_SLOTS : o->off_cpu || o->locks ? 2 : 1;
+    bool goroutines = o->locks && !o->whole_machine && !o->cgroup;
+    unsigned slots = goroutines               ? SAMPLER_GO_SLOT + SAMPLER_ALLOC_SLOTS
+                     : o->allocs || o->hits   ? SAMPLER_ALLOC_SLOTS
+                     : o->off_cpu || o->locks ? 2
+                                              : 1;
     bpf_map__set_max_entries(s->bpf->maps.caches, slots);
     sampler_configure_hits(s);
-    if (o->allocs || o->hits) {
+    if (o->allocs || o->hits || goroutines) {
         bpf_map__set_max_entries(s->bpf->maps.scratch, slots);
         bpf_map__set_max_entries(s->bpf->maps.copies, slots);
     }
@@ -131,6 +136,11 @@ static void configure(struct sampler *s)
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
     bpf_map__set_max_entries(s->bpf->maps.wakes, o->off_cpu ? 2048 : 1);
     bpf_map__set_max_entries(s->bpf->maps.lock_waits, o->locks ? 16384 : 1);
+    bpf_map__set_max_entries(s->bpf->maps.goroutine_waits, goroutines ? 65536 : 1);
+    bpf_map__set_max_entries(s->bpf->maps.waited_locks, goroutines ? 16384 : 1);
+    bpf_program__set_autoload(s->bpf->progs.on_go_wait, goroutines);
+    bpf_program__set_autoload(s->bpf->progs.on_go_back, goroutines);
+    bpf_program__set_autoload(s->bpf->progs.on_go_release, goroutines);
     bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
     bpf_program__set_autoload(s->bpf->progs.on_waking, o->off_cpu);
     bpf_program__set_autoload(s->bpf->progs.on_lock_switch, o->locks);
@@ -181,7 +191,10 @@ static struct alloc_pair alloc_pair(const struct sampler *s, enum alloc_function
         [ALLOC_HEAP_SECOND] = {bpf->progs.on_heap_second, NULL},
         [ALLOC_HEAP_THIRD] = {bpf->progs.on_heap_third, NULL},
         [ALLOC_HEAP_PAGE] = {NULL, bpf->progs.on_heap_page},
-        [ALLOC_HEAP_AREA] = {bpf->progs.on_heap_area, bpf->progs.on_heap_area_end}};
+        [ALLOC_HEAP_AREA] = {bpf->progs.on_heap_area, bpf->progs.on_heap_area_end},
+        [GO_WAITS] = {bpf->progs.on_go_wait, NULL},
+        [GO_IS_BACK] = {bpf->progs.on_go_back, NULL},
+        [GO_LETS_GO] = {bpf->progs.on_go_release, NULL}};
     return PROGRAMS[function];
 }
 
@@ -206,6 +219,8 @@ static int attach_allocs(struct sampler *s)
 {
     for (size_t i = 0; i < s->options.alloc_place_count; i++) {
         const struct sampler_alloc_place *p = &s->options.alloc_places[i];
+        if (p->function == GO_WAITS && array_add(&s->go_pids, p->pid) < 0)
+            return -ENOMEM;
         for (int end = 0; end < 2; end++) { /* the beginning first: an end without one is passed over */
             struct alloc_pair pair = alloc_pair(s, p->function);
             struct bpf_program *program = end ? pair.end : pair.begin;
@@ -248,9 +263,10 @@ int sampler_attach(struct sampler *s, struct problem *problem)
         (s->options.locks && (!(bpf->links.on_lock_waking = bpf_program__attach(bpf->progs.on_lock_waking)) ||
                               !(bpf->links.on_lock_switch = bpf_program__attach(bpf->progs.on_lock_switch)))))
         return refused(problem, -errno, "cannot watch processes");
-    int attached = s->options.allocs ? attach_allocs(s) : 0;
+    int attached = s->options.allocs || s->options.locks ? attach_allocs(s) : 0;
     if (attached < 0)
-        return refused(problem, attached, "cannot watch allocations");
+        return refused(problem, attached,
+                       s->options.locks ? "cannot watch the locks of Go" : "cannot watch allocations");
     if (s->options.hits && (attached = sampler_attach_hits(s, problem)) < 0)
         return attached;
     /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */

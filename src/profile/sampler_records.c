@@ -27,6 +27,7 @@ static bool has_stack(const struct sampler *s, const struct sampler_sample *samp
     case SAMPLE_OFF:
     case SAMPLE_LOCK:
     case SAMPLE_LOCK_WAKER:
+    case SAMPLE_LOCK_RELEASE:
         return s->off && own <= count;
     case SAMPLE_WAKER:
         return s->off && s->wakers && own <= count;

@@ -142,8 +142,9 @@ enum sampler_kind {
     SAMPLE_WAKER = 10,     /* a stack that is about to end a wait of SAMPLE_OFF; weight: the waiting thread */
     SAMPLE_ALLOC = 11,     /* a stack that was given memory; behind its words struct sampler_alloc */
     SAMPLE_FREE = 12,      /* such memory is free again; no words but struct sampler_alloc: its address */
-    SAMPLE_REQUEST_END = 13, /* a request has ended whose stack came with its number as weight; no words but
-                                struct sampler_request */
+    SAMPLE_REQUEST_END = 13,  /* a request has ended whose stack came with its number as weight; no words but
+                                 struct sampler_request */
+    SAMPLE_LOCK_RELEASE = 14, /* a stack of a goroutine that lets others go on; weight: the lock's address */
 };
 
 /* Which processes are sampled, when not all are. */
@@ -198,6 +199,14 @@ struct sampler_lock_end {
     sampler_u32 woken; /* enum sampler_woken */
     sampler_u32 unused;
 };
+
+/* Of goroutines (bpf/goroutines.h): what the cookie of a breakpoint has below the process. Functions have
+ * numbers, and one that uses another has the smaller one. */
+#define SAMPLER_GO_BYTES(function, offset) ((sampler_u32)(function) << 16 | (offset))
+#define SAMPLER_GO_FUNCTION(cookie)        ((sampler_u32)(cookie) >> 16)
+#define SAMPLER_GO_OFFSET(cookie)          ((sampler_u32)(cookie)&0xffff)
+#define SAMPLER_GO_UNNUMBERED              0x80000000u /* numbers from there on are made up */
+#define SAMPLER_GO_SLOT                    2           /* the first of SAMPLER_ALLOC_SLOTS for stacks */
 
 /* Allocations by bytes (bpf/allocs.h). */
 #define SAMPLER_DECAYS      5633 /* of e^-x, in steps of 1/256: x up to 22, where less than 2^-31 is left */
@@ -268,7 +277,9 @@ struct sampler_sample {
     sampler_u32 kind; /* enum sampler_kind */
     sampler_u32 end;  /* enum sampler_end */
     sampler_u32 kernel_words, user_words, python_words, cpu;
-    sampler_u32 user, unused; /* whose process it is */
+    sampler_u32 user; /* whose process it is */
+    sampler_u32
+        goroutine; /* of the records of locks: which one waits, or lets others go on; 0: the thread does */
     char name[16];
 };
 

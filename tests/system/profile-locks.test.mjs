@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { spawnSync, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, buildProgram, eventually, finish, noProfiles, start, temporary } from './helper.mjs';
+import { SONDE, buildProgram, eventually, finish, noProfiles, profileWork, root, start, temporary } from './helper.mjs';
 
 const skip = noProfiles();
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
@@ -185,21 +185,60 @@ print(waited * 1e9, flush=True)
     assert.ok(sum(entry.held_by, (h) => h.held_ns) > 0.6 * (entry.waited_ns - entry.without_cpu_ns), told(entry));
 });
 
-test("Go's goroutines wait without the kernel: that is said", { skip: skip || (!have('go') && 'needs go') }, async (t) => {
-    const folder = temporary(t);
-    fs.writeFileSync(path.join(folder, 'shop.go'), `package main
-import ("sync"; "time")
-var lock sync.Mutex
-//go:noinline
-func books() { lock.Lock(); time.Sleep(5 * time.Millisecond); lock.Unlock() }
-func main() { time.Sleep(300 * time.Millisecond); var all sync.WaitGroup; for i := 0; i < 3; i++ { all.Add(1); go func() { for k := 0; k < 40; k++ { books() }; all.Done() }() }; all.Wait() }
-`);
-    execFileSync('go', ['build', '-o', path.join(folder, 'shop'), path.join(folder, 'shop.go')], { env: { ...process.env, HOME: folder, GO111MODULE: 'off', GOFLAGS: '' } });
-    const { status, stdout, stderr } = await finish(t, SONDE, ['profile', '--json', '--event', 'lock', '--', path.join(folder, 'shop')]);
+// Go programs, by how they are built: their own account is that of time.Now() around each lock, and the number of the goroutine that has it.
+const goSource = path.join(root, 'tests/system/programs/goroutines.go');
+function buildGo(folder, go, ...options) {
+    const program = path.join(folder, 'goroutines');
+    execFileSync(go, ['build', ...options, '-o', program, goSource], { env: { ...process.env, HOME: folder, GOCACHE: path.join(folder, 'cache'), GO111MODULE: 'off', GOFLAGS: '', GOTOOLCHAIN: 'local' }, stdio: ['ignore', 'ignore', 'inherit'] });
+    return program;
+}
+
+// Of mutexes and rwmutexes of a Go program: who waited where, and who held them.
+function compareGo({ own, locks, conditions, not_seen: hidden }) {
+    const account = JSON.parse(own);
+    for (const [place, kind] of [['looksUp', 'Go mutex'], ['books', 'Go rwmutex'], ['reads', 'Go rwmutex']]) {
+        const entry = locks.find((l) => l.function === `main.${place}`);
+        assert.ok(entry, `${place}: ${told(locks)}`);
+        assert.equal(entry.kind, kind);
+        near(entry.waited_ns, account[place], slackOf(entry, account[place]), place);
+        assert.equal(entry.held_by[0].function, place === 'looksUp' ? 'main.rebuilds' : 'main.books', told(entry));
+        assert.ok(sum(entry.held_by, (h) => h.held_ns) + entry.without_cpu_ns > 0.9 * entry.waited_ns, told(entry));
+    }
+    const keeper = locks.find((l) => l.function === 'main.looksUp').held_by;
+    near(sum(keeper.filter((h) => h.goroutine === account.keeper), (h) => h.held_ns), sum(keeper, (h) => h.held_ns), account.looksUp / 20, `held by goroutine ${account.keeper}: ${told(keeper)}`);
+    assert.ok(conditions.some((c) => c.kind === 'Go wait group' && c.function === 'main.main'), told(conditions));
+    assert.deepEqual(hidden, []);
+}
+
+// SONDE_GO: the go of a newer version (its program named by path), which is tried, too.
+for (const go of ['go', ...(process.env.SONDE_GO ? [process.env.SONDE_GO] : [])])
+    for (const [how, ...options] of [['as usual'], ['stripped', '-ldflags', '-s -w']])
+        test(`Go's mutexes and rwmutexes, ${how}${go === 'go' ? '' : `, ${go}`}`, { skip: skip || (!have(go) && 'needs go') }, async (t) => {
+            compareGo(await locksOf(t, buildGo(temporary(t), go, ...options)));
+        });
+
+test('Go programs that a shell starts, and one that runs already', { skip: skip || (!have('go') && 'needs go') }, async (t) => {
+    const program = buildGo(temporary(t), 'go');
+    compareGo(await locksOf(t, 'sh', '-c', `${program}; true`));
+    const { status, stdout, stderr, output } = await profileWork(t, ['--json', '--event', 'lock'], [program, 'wait']);
+    assert.ok(status === 0 || status === 4, stderr);
+    assert.doesNotMatch(stderr, /not seen/);
+    compareGo({ own: output.trim().split('\n').find((line) => line.startsWith('{')), ...JSON.parse(stdout).profile });
+});
+
+test('a Go program whose code is not understood: that its locks are not seen is said', { skip: skip || (!have('go') && 'needs go') }, async (t) => {
+    const program = buildGo(temporary(t), 'go', '-ldflags', '-s -w'), bytes = fs.readFileSync(program);
+    for (const name of ['sync.(*Mutex).unlockSlow', 'runtime.semrelease1']) { // in its table: who would let others go on is not there
+        const at = bytes.indexOf(`\0${name}\0`);
+        assert.ok(at > 0, name);
+        bytes[at + 1] = 'x'.charCodeAt(0);
+    }
+    fs.writeFileSync(program, bytes);
+    const { status, stdout, stderr } = await finish(t, SONDE, ['profile', '--json', '--event', 'lock', '--', program]);
     assert.ok([0, 4, 5].includes(status), stderr);
-    assert.match(stderr, /not seen: locks of goroutines in shop \(\d+\)/);
-    const { profile } = JSON.parse(stdout);
-    assert.match(profile.not_seen[0], /^shop \(\d+\)$/);
+    assert.match(stderr, /not seen: locks of goroutines in goroutines \(\d+\)/);
+    const { profile } = JSON.parse(stdout.slice(stdout.indexOf('\n{\n')));
+    assert.match(profile.not_seen[0], /^goroutines \(\d+\)$/);
     assert.deepEqual(profile.locks.filter((l) => l.function === 'main.books'), []);
 });
 

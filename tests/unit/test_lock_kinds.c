@@ -116,6 +116,24 @@ static void of_runtimes(void **state)
         "runtime.stopm");
     assert_place("main.books;runtime.lock2;runtime.futexsleep;runtime.futex.abi0", TWO,
                  "lock of Go's runtime", LOCK_OWNED, "main.books");
+    const struct sampler_lock none = {.address = 0x1000};
+    assert_place("runtime.goexit;main.main;main.books;sync.(*Mutex).lockSlow", none, "Go mutex", LOCK_OWNED,
+                 "main.books");
+    assert_place("main.books;sync.(*Mutex).Lock;internal/sync.(*Mutex).Lock;internal/sync.(*Mutex).lockSlow",
+                 none, "Go mutex", LOCK_OWNED, "main.books");
+    assert_place("main.books;sync.(*RWMutex).Lock;sync.(*Mutex).lockSlow", none, "Go rwmutex", LOCK_OWNED,
+                 "main.books");
+    assert_place("main.reads;sync.runtime_SemacquireRWMutexR;runtime.semacquire1", none, "Go rwmutex",
+                 LOCK_OWNED, "main.reads"); /* inlined */
+    assert_place("main.awaits;sync.(*Cond).Wait;sync.(*Mutex).Lock;sync.(*Mutex).lockSlow", none, "Go mutex",
+                 LOCK_OWNED, "main.awaits"); /* it takes the mutex again */
+    assert_place("main.once;sync.(*Once).doSlow;sync.(*Mutex).lockSlow", none, "Go mutex", LOCK_OWNED,
+                 "main.once");
+    assert_place("main.main;sync.(*WaitGroup).Wait;sync.runtime_Semacquire;runtime.semacquire1", none,
+                 "Go wait group", LOCK_CONDITION, "main.main");
+    assert_place("main.writes;os.(*File).Write;internal/poll.(*FD).Write;internal/poll.(*fdMutex).rwlock;"
+                 "internal/poll.runtime_Semacquire;runtime.semacquire1",
+                 none, "Go file's lock", LOCK_OWNED, "os.(*File).Write");
 }
 
 static void by_value(void **state)

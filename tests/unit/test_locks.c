@@ -358,6 +358,109 @@ static void many_holders_of_one_place(void **state)
     done(&f);
 }
 
+/* ---- goroutines ---- */
+
+static void goroutine_starts(struct fixture *f, uint32_t goroutine, uint64_t ms, uint64_t address)
+{
+    const uint32_t frames[] = {native(f->profile, "sync.(*Mutex).lockSlow", "shop"), f->mutex[1]};
+    struct sampler_sample head = {
+        .time_ns = ms * MS, .pid = PID, .tid = 101, .goroutine = goroutine, .kind = SAMPLE_LOCK};
+    locks_began(f->locks, &head, &(struct sampler_lock){.address = address},
+                &(struct lock_stack){.groups = &f->process, .group_count = 1, .frames = frames, .count = 2});
+}
+
+static void goroutine_releases(struct fixture *f, uint32_t goroutine, uint64_t ms, uint64_t address)
+{
+    const uint32_t frames[] = {native(f->profile, "sync.(*Mutex).unlockSlow", "shop"),
+                               native(f->profile, "rebuilds", "shop")};
+    struct sampler_sample head = {.time_ns = ms * MS,
+                                  .weight = address,
+                                  .pid = PID,
+                                  .tid = 102,
+                                  .goroutine = goroutine,
+                                  .kind = SAMPLE_LOCK_RELEASE};
+    locks_released(
+        f->locks, &head,
+        &(struct lock_stack){.groups = &f->process, .group_count = 1, .frames = frames, .count = 2});
+}
+
+static void goroutine_is_back(struct fixture *f, uint32_t goroutine, uint64_t from, uint64_t to)
+{
+    struct sampler_sample head = {.time_ns = from * MS,
+                                  .weight = (to - from) * MS,
+                                  .pid = PID,
+                                  .tid = 103,
+                                  .goroutine = goroutine,
+                                  .kind = SAMPLE_LOCK_END};
+    locks_ended(f->locks, &head, &(struct sampler_lock_end){0});
+}
+
+/* Whoever lets others go on while one waits had it, also where that one then finds it taken again. Goroutine
+ * 102 and thread 102 have nothing in common. */
+static void goroutines(void **state)
+{
+    (void)state;
+    struct fixture f;
+    size_t count;
+    begin(&f, 0);
+    goroutine_releases(&f, 5, 1, 0x4000); /* nobody waits */
+    starts(&f, f.mutex, 102, 5, 0x1000, 0);
+    goroutine_starts(&f, 102, 10, 0x4000);
+    goroutine_releases(&f, 5, 20, 0x4000);
+    goroutine_releases(&f, 6, 35, 0x4000);
+    goroutine_is_back(&f, 102, 10, 36);
+    goroutine_starts(&f, 5, 40, 0x4000);
+    goroutine_releases(&f, 102, 50, 0x4000);
+    goroutine_is_back(&f, 5, 40, 50 + 1);
+    goroutine_starts(&f, 7, 60, 0x4000); /* who had it let it go before anybody could see that */
+    goroutine_is_back(&f, 7, 60, 62);
+    goroutine_starts(&f, 7, 70, 0x4000); /* it lasts */
+    wakes(&f, 104, 102);
+    ends(&f, 102, 5, 80, 80, 104);
+    locks_finish(f.locks, 90 * MS);
+    struct lock_account *list = locks_accounts(f.locks, &count);
+    assert_int_equal(count, 2);
+    const struct lock_account *go = &list[list[0].address != 0x4000];
+    assert_int_equal(go->address, 0x4000);
+    assert_string_equal(go->kind->name, "Go mutex");
+    assert_int_equal(go->site_count, 1);
+    const struct lock_site *s = &go->sites[0];
+    assert_int_equal(s->count, 4);
+    assert_int_equal(s->open, 1);
+    assert_int_equal(s->threads, 3);
+    assert_int_equal(s->waited_ns, (26 + 11 + 2 + 20) * MS);
+    assert_int_equal(held_ms(s, 5), 10);
+    assert_int_equal(held_ms(s, 6), 15);
+    assert_int_equal(held_ms(s, 102), 10);
+    assert_int_equal(s->no_cpu_ns, 2 * MS);
+    assert_int_equal(s->unknown_ns, 22 * MS);
+    for (size_t i = 0; i < s->holder_count; i++) {
+        assert_true(s->holders[i].goroutine);
+        assert_string_equal(profile_text(f.profile, f.profile->frames.at[s->holders[i].where].name),
+                            "rebuilds");
+    }
+    const struct lock_account *other = &list[list[0].address == 0x4000];
+    assert_int_equal(held_ms(&other->sites[0], 104), 75);
+    locks_accounts_free(list, count);
+    done(&f);
+}
+
+/* A process whose goroutines' waits are seen hides none. */
+static void what_is_hidden(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint32_t hidden[2];
+    begin(&f, 0);
+    const uint32_t sleeps[] = {native(f.profile, "runtime.notesleep", "shop"), f.mutex[1]};
+    starts(&f, sleeps, 101, 10, 0x1000, 0);
+    assert_int_equal(locks_hidden(f.locks, hidden, 2), 1);
+    assert_int_equal(hidden[0], f.process);
+    locks_see(f.locks, PID);
+    assert_int_equal(locks_hidden(f.locks, hidden, 2), 0);
+    done(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +474,8 @@ int main(void)
         cmocka_unit_test(torn_and_short),
         cmocka_unit_test(crowds),
         cmocka_unit_test(many_holders_of_one_place),
+        cmocka_unit_test(goroutines),
+        cmocka_unit_test(what_is_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,22 @@
  *
  *   byte 0 magic (0xfffffff0: 1.18, 0xfffffff1: 1.20), 4 two zero bytes, 6 smallest instruction, 7 pointer
  * size, then words: functions, files, start of the text, offsets of names, units, files, pc tables, functions
- *   functions: {offset in the text, offset of the function's record} of 32 bits each, one more than there are
- *   record: entry offset, name, arguments, deferreturn, pcsp (offset in the pc tables), ...
- *   pcsp: pairs of varints, differences of value (zigzag, from -1) and of pc; the value is how far the stack
- * pointer lies below the return address */
+ * Since 1.26 the start of the text is 0 there: the runtime's moduledata (section .go.module) has it, at byte
+ * 176. functions: {offset in the text, offset of the function's record} of 32 bits each, one more than there
+ * are record: entry offset, name, arguments, deferreturn, pcsp (offset in the pc tables), ... pcsp: pairs of
+ * varints, differences of value (zigzag, from -1) and of pc; the value is how far the stack pointer lies
+ * below the return address */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unwind/row_source.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "symbol/stripped.h"
 
 struct table {
     const uint8_t *at;
@@ -108,6 +111,19 @@ static void read_function(struct table *t, uint64_t index)
         add_row(t, entry, CFA_GAP, 0, 0);
 }
 
+enum { MODULE_TEXT = 176 };
+
+/* A position-independent program's is put there when it starts. */
+static uint64_t text_of_module(const struct elf *elf)
+{
+    struct elf_section section;
+    uint64_t text = 0;
+    if (elf_section_named(elf, ".go.module", &section) < 0 || section.size < MODULE_TEXT + sizeof(text) ||
+        elf_read(elf, section.address + MODULE_TEXT, &text, sizeof(text)) < 0)
+        return 0;
+    return text || stripped_pointer(elf, section.address + MODULE_TEXT, &text) >= 0 ? text : 0;
+}
+
 /* Reads the header; -ENOENT when there is none that is known. */
 static int open_table(const struct elf *elf, struct table *ret_table)
 {
@@ -124,6 +140,8 @@ static int open_table(const struct elf *elf, struct table *ret_table)
         return -ENOENT;
     t.count = read_at(&t, 8, 8);
     t.text = read_at(&t, 24, 8);
+    if (!t.text && !(t.text = text_of_module(elf)))
+        return -ENOENT;
     t.names = read_at(&t, 32, 8);
     t.pcs = read_at(&t, 56, 8);
     t.functions = read_at(&t, 64, 8);
@@ -174,4 +192,69 @@ static const char *name_of(const struct elf *elf, uint64_t address)
     return name < t.size && memchr(t.at + name, 0, t.size - name) ? (const char *)t.at + name : NULL;
 }
 
-const struct row_source row_source_go = {.read = read_rows, .name = name_of};
+/* ---- locks ---- */
+
+static bool is_named(const struct table *t, uint64_t index, const char *name, size_t length)
+{
+    uint64_t record = t->functions + read_at(t, t->functions + 8 * index + 4, 4);
+    uint64_t at = t->names + read_at(t, record + 4, 4);
+    return at <= t->size && length < t->size - at && memcmp(t->at + at, name, length + 1) == 0;
+}
+
+/* In the table also of programs without symbols. */
+static int find(const struct elf *elf, const char *name, uint64_t *ret_start, uint64_t *ret_end)
+{
+    struct table t;
+    int r = open_table(elf, &t);
+    size_t length = strlen(name);
+    for (uint64_t i = 0; r >= 0 && i < t.count; i++) {
+        if (!is_named(&t, i, name, length))
+            continue;
+        uint64_t start = read_at(&t, t.functions + 8 * i, 4), end = read_at(&t, t.functions + 8 * i + 8, 4);
+        if (end <= start)
+            return -ENOENT;
+        *ret_start = t.text + start;
+        *ret_end = t.text + end;
+        return 0;
+    }
+    return r < 0 ? r : -ENOENT;
+}
+
+/* .go.buildinfo: "\xff Go buildinf:", pointer size, flags (2: what follows is no pointer); from byte 32 on
+ * the length of the version, "go1.19.8", and the version. */
+static bool read_version(const struct elf *elf, char ret_version[16])
+{
+    static const char MAGIC[] = "\xff Go buildinf:";
+    struct elf_section section;
+    if (elf_section_named(elf, ".go.buildinfo", &section) < 0 || !section.data || section.size < 34 ||
+        memcmp(section.data, MAGIC, sizeof(MAGIC) - 1) != 0 || !(section.data[15] & 2))
+        return false;
+    size_t length = section.data[32]; /* a longer one has two bytes, and is none that is known */
+    if (length >= 16 || length > section.size - 33)
+        return false;
+    memcpy(ret_version, section.data + 33, length);
+    ret_version[length] = '\0';
+    return true;
+}
+
+/* Where `goid` lies in the runtime's `struct g` (runtime2.go): 1.23 and 1.24 have a member more before it. */
+static uint16_t number(const struct elf *elf)
+{
+    char version[16];
+    int minor;
+    if (!read_version(elf, version) || sscanf(version, "go1.%d", &minor) != 1 || minor < 18 || minor > 27)
+        return 0;
+    return minor == 23 || minor == 24 ? 160 : 152;
+}
+
+/* Those that are called only when a lock is not free, or somebody waits for it. */
+static const struct row_source_lock LOCKS[] = {{"internal/sync.(*Mutex).lockSlow"}, /* since 1.24 */
+                                               {"sync.(*Mutex).lockSlow"},
+                                               {"runtime.semacquire1"},
+                                               {"internal/sync.(*Mutex).unlockSlow", true},
+                                               {"sync.(*Mutex).unlockSlow", true},
+                                               {"runtime.semrelease1", true},
+                                               {NULL}};
+
+const struct row_source row_source_go = {
+    .read = read_rows, .name = name_of, .locks = LOCKS, .find = find, .number = number};
