@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/path_words.h"
 #include "base/clock.h"
 #include "base/macro.h"
 #include "protocols/protocols.h"
@@ -250,12 +251,10 @@ static void add_words(struct text *to, const struct line *line)
         text_addf(to, ", %u in a row, synchronous", span->times);
     else if (span->kind == VSPAN_sync)
         text_add(to, ", synchronous");
-    if (span->detail && span->kind != VSPAN_command)
-        text_addf(to,
-                  span->kind == VSPAN_callback   ? ": %s"
-                  : span->kind == VSPAN_function ? ", %s"
-                                                 : " %s",
-                  span->detail);
+    if (span->detail && span->kind != VSPAN_command) {
+        text_add(to, span->kind == VSPAN_callback ? ": " : span->kind == VSPAN_function ? ", " : " ");
+        path_add_name(to, span->detail);
+    }
     if (span->kind == VSPAN_ipc && span->peer)
         text_addf(to, ": %s", span->peer);
     if (span->kind == VSPAN_encode && span->argument_bytes)
@@ -373,18 +372,7 @@ static void print_ran(struct text *to, const struct line *line, const struct pro
     ran_done(&ran);
 }
 
-/* ---- the critical path in words ---- */
-
-struct share {
-    const struct path_step *like;
-    uint64_t took_ns;
-};
-
-static int largest_first(const void *x, const void *y)
-{
-    const struct share *a = x, *b = y;
-    return (a->took_ns < b->took_ns) - (a->took_ns > b->took_ns);
-}
+/* ---- notes below the tree ---- */
 
 /* Below the spans, in the column of their names, wrapped at `width` columns. Takes `words`. */
 static void print_note(struct text *to, struct text *words, const struct prose_style *style, unsigned width)
@@ -394,75 +382,6 @@ static void print_note(struct text *to, struct text *words, const struct prose_s
                width);
     text_addf(to, "%s\n", style->none);
     text_done(words);
-}
-
-enum { SHARES_MAX = 32 };
-
-static void add_share(struct share *shares, size_t *count, const struct path_step *like, uint64_t took_ns)
-{
-    size_t i = 0;
-    while (i < *count && (shares[i].like->class != like->class || shares[i].like->name != like->name ||
-                          shares[i].like->service != like->service))
-        i++;
-    if (i == SHARES_MAX || !took_ns)
-        return;
-    if (i == *count)
-        shares[(*count)++] = (struct share){.like = like};
-    shares[i].took_ns += took_ns;
-}
-
-/* Of a step, the time in which the thread that should go on with it had no CPU; and, of a wait for nothing
- * that is seen, the time in which the loop's thread did other work: what was waited for may have come long
- * before. */
-static uint64_t machine_busy_in(const struct path_step *step, uint64_t *ret_loop_ns)
-{
-    uint64_t took_ns = step->end_ns - step->start_ns, runnable_ns = MIN(step->spent.runnable_ns, took_ns);
-    uint64_t running_ns = MIN(step->spent.running_ns, took_ns - runnable_ns);
-    bool works = step->class == PATH_RUN || step->class == PATH_LOOP || step->class == PATH_POOL;
-    bool other = step->class == PATH_OTHER && (running_ns + runnable_ns) * 10 > took_ns;
-    *ret_loop_ns = step->timed && other ? running_ns : 0;
-    return step->timed && (works || other) ? runnable_ns : 0;
-}
-
-/* "151 ms waits for an answer (GET /stock of stock), ...": the largest shares. */
-static void print_path(struct text *to, const struct request *request, const struct prose_style *style,
-                       unsigned width)
-{
-    enum { SHOWN = 4 };
-    static const struct path_step BUSY = {.class = PATH_LOOP}, NO_CPU = {.class = PATH_CLASSES};
-    struct share shares[SHARES_MAX];
-    size_t count = 0;
-    uint64_t works_ns = 0, all_ns = request_latency_ns(request), elsewhere_ns = 0;
-    array_foreach (&request->path_steps, step) {
-        uint64_t busy_ns, queued_ns = machine_busy_in(step, &busy_ns);
-        add_share(shares, &count, step, step->end_ns - step->start_ns - busy_ns - queued_ns);
-        add_share(shares, &count, &BUSY, busy_ns);
-        add_share(shares, &count, &NO_CPU, queued_ns);
-        elsewhere_ns += step->timed ? step->spent.runnable_ns - MIN(queued_ns, step->spent.runnable_ns) : 0;
-        works_ns += path_work_ns(step);
-    }
-    if (!count || all_ns < NS_PER_MS)
-        return;
-    qsort(shares, count, sizeof(*shares), largest_first);
-    char time[32];
-    struct text words = {0};
-    text_addf(&words, "critical path: %s at work (T),",
-              clock_format_duration(MIN(works_ns, all_ns), time, sizeof(time)));
-    text_addf(&words, " %s of waiting;",
-              clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
-    for (size_t i = 0; i < MIN(count, (size_t)SHOWN) && shares[i].took_ns * 50 >= all_ns; i++) {
-        const struct path_step *step = shares[i].like;
-        text_addf(&words, "%s %s %s", i ? ";" : "",
-                  clock_format_duration(shares[i].took_ns, time, sizeof(time)),
-                  step == &NO_CPU ? "waits for a CPU" : path_class_name(step->class));
-        if (step->name || step->service)
-            text_addf(&words, " (%s%s%s)", step->name ? step->name : "",
-                      step->name && step->service ? ", " : "", step->service ? step->service : "");
-    }
-    if (elsewhere_ns * 10 > all_ns)
-        text_addf(&words, "; while it waited for others, a thread waited for a CPU for %s",
-                  clock_format_duration(elsewhere_ns, time, sizeof(time)));
-    print_note(to, &words, style, width);
 }
 
 void vertical_print(struct text *to, const struct request *request, const struct profile *samples,
@@ -484,7 +403,10 @@ void vertical_print(struct text *to, const struct request *request, const struct
     if (hidden)
         text_addf(to, "%s%*s  %zu shorter %s not shown%s\n", style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2,
                   "", hidden, hidden == 1 ? "span is" : "spans are", style->none);
-    print_path(to, request, style, width);
+    struct text path = {0};
+    path_words(&path, request);
+    if (path.length)
+        print_note(to, &path, style, width);
     if (request->timed) {
         char ran[32], waited[32], blocked[32];
         struct text words = {0};
@@ -706,6 +628,7 @@ static json_t *path_json(const struct request *request)
                       (json_int_t)step->start_ns, "duration_ns", (json_int_t)(step->end_ns - step->start_ns));
         set_text(object, "name", step->name);
         set_text(object, "service", step->service);
+        set_text(object, "peer", path_step_peer(request, step));
         if (step->timed)
             set_spent(object, &step->spent);
         if (step->span != VSPAN_NONE)

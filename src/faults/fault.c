@@ -320,8 +320,9 @@ const char *stretch_place(struct analysis *a, const struct stretch *s)
     struct text text = {0};
     if (place.cause == SONDE_stall_cause_regexp)
         text_add(&text, "regular expression ");
-    if (place.detail)
-        text_add(&text, place.detail);
+    const char *called = place.cause == SONDE_stall_cause_regexp ? place.detail : place_called(&place);
+    if (called)
+        text_add(&text, called);
     if (place.function && *place.function)
         text_addf(&text, "%sin %s", text.length ? " " : "", place.function);
     if (place.script)

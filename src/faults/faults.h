@@ -176,7 +176,12 @@ void stretch_free(struct stretch *stretch);
  * stacks are not known. */
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
 
-/* Whether it was seen in what turns data into text, or back. */
+/* What people call there, by its public name, where one is known; else what the sampler saw of it. NULL: the
+ * function's own work, several things, or collections. */
+const char *place_called(const struct look *place);
+
+/* Whether it was seen in what turns data into text, or back: in that itself, or in what it does, such as a
+ * collection. */
 bool look_encodes(const struct look *place);
 
 /* lanes.c: what used a connection until now; the waits of a request for a connection of a few. */

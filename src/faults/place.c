@@ -163,13 +163,19 @@ bool place_common(struct analysis *a, const struct look *looks, size_t count, st
     return true;
 }
 
+const char *place_called(const struct look *place)
+{
+    if (place->called && place->cause != SONDE_stall_cause_gc)
+        return place->called;
+    bool several = place->variants && place->cause != SONDE_stall_cause_builtin;
+    return place->cause == SONDE_stall_cause_gc || several ? NULL : place->detail;
+}
+
 bool look_encodes(const struct look *place)
 {
-    const char *name;
-    for (unsigned i = 0; place->cause == SONDE_stall_cause_builtin && place->detail &&
-                         (name = event_label(SONDE_MEANING_encoding, i)) != NULL;
-         i++)
-        if (strcmp(name, place->detail) == 0)
+    const char *name, *seen = place->cause == SONDE_stall_cause_builtin ? place->detail : NULL;
+    for (unsigned i = 0; (name = event_label(SONDE_MEANING_encoding, i)) != NULL; i++)
+        if ((seen && strcmp(name, seen) == 0) || (place->called && strcmp(name, place->called) == 0))
             return true;
     return false;
 }

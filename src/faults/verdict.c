@@ -141,15 +141,12 @@ void verdict_regexp(struct analysis *a, struct finding *f, const struct fault *f
  * A function's own work with several calls in it has none. */
 static const char *say_called(const struct fault *fault)
 {
-    const struct look *place = &fault->place;
-    if (place->called && place->cause != SONDE_stall_cause_gc && fault->kind != FINDING_lock_wait)
-        return place->called;
-    if (fault->sync_kind)
-        return event_label(SONDE_MEANING_uv_kind, fault->sync_kind);
-    if (place->cause == SONDE_stall_cause_gc ||
-        (place->variants && place->cause != SONDE_stall_cause_builtin))
-        return NULL;
-    return place->detail;
+    struct look place = fault->place;
+    if (fault->kind == FINDING_lock_wait)
+        place.called = NULL;
+    bool named = place.called && place.cause != SONDE_stall_cause_gc;
+    return fault->sync_kind && !named ? event_label(SONDE_MEANING_uv_kind, fault->sync_kind)
+                                      : place_called(&place);
 }
 
 bool verdict_is_stall(const struct fault *fault)

@@ -87,15 +87,15 @@ function descendants(pid) {
     return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
-// { report, book, port of the store, service }; t: as the system tests have it, for cleaning up. attach: sonde comes to the
-// programs when they run.
-export async function runApplication(t, row, { node = process.execPath, attach = false } = {}) {
+// { report, book, store, stderr, out: where the trace is }; t: as the system tests have it, for cleaning up. attach: sonde comes to
+// the programs when they run. single: with { requests } of the program's own book, each by itself (apps/truth.js).
+export async function runApplication(t, row, { node = process.execPath, attach = false, single = false } = {}) {
     build(row.application);
-    const folder = temporary(t), out = path.join(folder, 'trace'), truth = path.join(folder, 'truth.json');
+    const folder = temporary(t), out = path.join(folder, 'trace'), truth = path.join(folder, 'truth.json'), requests = path.join(folder, 'requests.json');
     fs.mkdirSync(path.join(folder, 'store'));
     const store = row.store ? await startStore(t, row.store, path.join(folder, 'store')) : {};
     const program = commandOf(row.application, node);
-    const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '', DB_PID: String(store.pid || 0), CLOSED_PORT: '1' /* never given to a program that asks for any port */ };
+    const environment = { TROUBLE: row.trouble, TRUTH: truth, ...(single && { TRUTH_REQUESTS: requests }), TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '', DB_PID: String(store.pid || 0), CLOSED_PORT: '1' /* never given to a program that asks for any port */ };
     // A store that is traced as well is started by a shell beside the application.
     const command = store.command ? ['sh', '-c', `"$@" >/dev/null 2>&1 & until redis-cli -p ${store.port} ping >/dev/null 2>&1; do :; done; ${program.map((part) => `'${part}'`).join(' ')}; kill $!; wait`, 'sh', ...store.command] : program;
     let running = attach ? start(t, command[0], command.slice(1), { env: environment, cwd: HERE }) : start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });
@@ -115,7 +115,8 @@ export async function runApplication(t, row, { node = process.execPath, attach =
     }
     if (process.env.KEEP) fs.cpSync(out, path.join(process.env.KEEP, `${row.application}-${row.trouble}`), { recursive: true });
     const report = JSON.parse(stdout.slice(stdout.indexOf('\n{') + 1));
-    return { report, book: fs.existsSync(truth) ? JSON.parse(fs.readFileSync(truth, 'utf8')) : {}, store, stderr };
+    const read = (file, otherwise) => (fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : otherwise);
+    return { report, book: read(truth, {}), requests: read(requests, []), store, stderr, out };
 }
 
 /* ---- judging ---- */

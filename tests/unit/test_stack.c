@@ -3,20 +3,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-enum { API = 10, JAVASCRIPT = 2 };
+enum { API = 10, JAVASCRIPT = 2, COLLECTS = 4 };
 
-static void look(struct feed *feed, uint64_t since, uint64_t at, const char *stack)
+static void look(struct feed *feed, uint64_t since, uint64_t at, const char *stack, unsigned cause)
 {
     FEED_TEXT(feed, "leaf");
     FEED_TEXT(feed, "/app/leaf.js");
     FEED_TEXT(feed, "");
     FEED_TEXT(feed, stack);
     FEED(feed, stall_sample, 1, 1, at, 0, .since_ns = since, .pid = API, .tid = API, .line = 1, .column = 1,
-         .cause = JAVASCRIPT);
+         .cause = cause);
 }
 
-/* One stall of 200 ms in which these stacks were seen. */
-static const struct finding *stall(struct feed *feed, const char *const *stacks, size_t count)
+/* Stalls of 200 ms in which these stacks were seen, with that cause; encodes_ns: for how long JSON.stringify
+ * ran. */
+static const struct finding *stall_of(struct feed *feed, const char *const *stacks, size_t count,
+                                      unsigned cause, uint64_t encodes_ns)
 {
     feed_init(feed);
     feed_process(feed, API, 1, "api", US(1));
@@ -25,7 +27,10 @@ static const struct finding *stall(struct feed *feed, const char *const *stacks,
         FEED_TEXT(feed, "/x");
         FEED(feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
         for (size_t i = 0; i < count; i++)
-            look(feed, at + US(20), at + MS(20 * (i + 1)), stacks[i]);
+            look(feed, at + US(20), at + MS(20 * (i + 1)), stacks[i], cause);
+        if (encodes_ns)
+            FEED(feed, v8_encode, API, API, at + MS(198), encodes_ns, .bytes = 1000000,
+                 .what = SONDE_encoding_JSON_stringify);
         FEED(feed, http_response, API, API, at + MS(199), 0, .fd = 7, .generation = 1, .status = 200,
              .header_bytes = 100, .content_length = 50);
         FEED(feed, stream_write, API, API, at + MS(199), 0, .fd = 7, .generation = 1, .bytes = 150);
@@ -36,6 +41,11 @@ static const struct finding *stall(struct feed *feed, const char *const *stacks,
     }
     feed_finish(feed);
     return feed_finding(feed, FINDING_event_loop_blocked);
+}
+
+static const struct finding *stall(struct feed *feed, const char *const *stacks, size_t count)
+{
+    return stall_of(feed, stacks, count, JAVASCRIPT, 0);
 }
 
 #define ROUTER "node::Start;emit (node:events:1:2);handle (/app/node_modules/express/router.js:9:9)"
@@ -119,6 +129,27 @@ static void functions_without_a_name_are_part_of_the_one_around(void **state)
     feed_done(&feed);
 }
 
+/* Its account says that it encoded for most of the time, and all samples saw collections: most of them in
+ * what was made before, some below the encoding. It is called where the latter saw it. */
+static void a_collection_within_an_encoding_shows_its_place(void **state)
+{
+    static const char *const STACKS[] = {
+        ROUTER ";handler (/app/x.js:1:1);make (/app/y.js:7:1);v8::internal::Heap::CollectGarbage",
+        ROUTER ";handler (/app/x.js:1:1);make (/app/y.js:7:1);v8::internal::Heap::CollectGarbage",
+        ROUTER ";handler (/app/x.js:1:1);make (/app/y.js:7:1);v8::internal::Heap::CollectGarbage",
+        ROUTER ";handler (/app/x.js:1:1);make (/app/y.js:7:1);v8::internal::Heap::CollectGarbage",
+        ROUTER ";handler (/app/x.js:1:1);make (/app/y.js:7:1);v8::internal::Heap::CollectGarbage",
+        ROUTER ";handler (/app/x.js:2:1);v8::internal::Builtin_JsonStringify;v8::internal::Heap::Scavenge",
+        ROUTER ";handler (/app/x.js:2:1);v8::internal::Builtin_JsonStringify;v8::internal::Heap::Scavenge"};
+    struct feed feed;
+    const struct finding *f = stall_of(&feed, STACKS, ARRAY_SIZE(STACKS), COLLECTS, MS(130));
+    assert_non_null(f);
+    assert_string_equal(finding_get_evidence(f, "called")->text, "JSON.stringify");
+    assert_string_equal(f->where.function, "handler");
+    assert_int_equal(f->where.line, 2);
+    feed_done(&feed);
+}
+
 /* Where there is nothing but packages, theirs are the frames. */
 static void packages_without_an_application(void **state)
 {
@@ -137,6 +168,7 @@ int main(void)
         cmocka_unit_test(what_was_called_has_its_public_name),
         cmocka_unit_test(the_place_is_what_looks_have_in_common),
         cmocka_unit_test(functions_without_a_name_are_part_of_the_one_around),
+        cmocka_unit_test(a_collection_within_an_encoding_shows_its_place),
         cmocka_unit_test(packages_without_an_application),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

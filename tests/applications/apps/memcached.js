@@ -6,7 +6,7 @@ const express = require('express');
 const Memcached = require('memcached');
 const { begin, ready, trouble } = require('./truth.js');
 
-const cache = new Memcached(`127.0.0.1:${process.env.DB_PORT}`, { poolSize: 4, timeout: 10_000 }), storePid = Number(process.env.DB_PID);
+const cache = new Memcached(`127.0.0.1:${process.env.DB_PORT}`, { poolSize: 4, timeout: 300_000 }), storePid = Number(process.env.DB_PID);
 const get = promisify(cache.get.bind(cache)), set = promisify(cache.set.bind(cache));
 
 const app = express();

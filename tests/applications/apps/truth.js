@@ -6,11 +6,28 @@ const fs = require('node:fs');
 
 const sums = {};
 
+// With TRUTH_REQUESTS also what each request of this process took, and what was begun in it, for a look at single requests:
+// { method, path, from_ns, to_ns, parts: [{ name, from_ns, to_ns, cpu_ns }] } by the clock of CLOCK_MONOTONIC.
+const requests = [], now = () => Number(process.hrtime.bigint());
+let current = null;
+if (process.env.TRUTH_REQUESTS) {
+    const { AsyncLocalStorage } = require('node:async_hooks'), { Server } = require('node:http'), { emit } = Server.prototype;
+    current = new AsyncLocalStorage();
+    Server.prototype.emit = function (name, request, response) {
+        if (name !== 'request') return emit.apply(this, arguments);
+        const one = { method: request.method, path: request.url, from_ns: now(), to_ns: 0, parts: [] };
+        response.once('finish', () => (one.to_ns = now()));
+        requests.push(one);
+        return current.run(one, () => emit.apply(this, arguments));
+    };
+}
+
 // Milliseconds, and how often; what of it the process was on a CPU for (all its threads).
 exports.begin = (name) => {
-    const start = process.hrtime.bigint(), cpu = process.cpuUsage();
+    const start = process.hrtime.bigint(), cpu = process.cpuUsage(), request = current?.getStore();
     return () => {
         const took = Number(process.hrtime.bigint() - start), used = process.cpuUsage(cpu);
+        request?.parts.push({ name, from_ns: Number(start), to_ns: Number(start) + took, cpu_ns: (used.user + used.system) * 1000 });
         const sum = (sums[name] ??= { count: 0, ns: 0, worst_ns: 0, cpu_ns: 0 });
         sum.count++;
         sum.ns += took;
@@ -42,6 +59,7 @@ exports.book = (others = {}) => {
 
 exports.save = () => {
     if (process.env.TRUTH) fs.writeFileSync(process.env.TRUTH, JSON.stringify(sums));
+    if (process.env.TRUTH_REQUESTS) fs.writeFileSync(process.env.TRUTH_REQUESTS, JSON.stringify(requests));
     process.exit(0);
 };
 

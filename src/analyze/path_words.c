@@ -1,0 +1,182 @@
+/* See path_words.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/path_words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+
+enum {
+    SHARES_MAX = 32,
+    SHARES_SHOWN = 5,
+    SHOWN_LEAST = 50, /* parts of the whole: smaller ones are not worth a word */
+    CLASS_NO_CPU =
+        PATH_CLASSES, /* what is no step of its own: the time in which a step's thread had no CPU */
+};
+
+/* All steps of one kind, name and place. */
+struct share {
+    const char *name, *place;
+    uint64_t took_ns, first_ns, last_ns; /* last_ns: when the last of them ended */
+    unsigned times;
+    uint8_t class;
+};
+
+struct shares {
+    struct share at[SHARES_MAX];
+    size_t count;
+};
+
+const char *path_step_peer(const struct request *request, const struct path_step *step)
+{
+    bool elsewhere = step->class == PATH_PEER || step->class == PATH_STORE || step->class == PATH_QUEUE;
+    if (step->service || step->of_child || !elsewhere || step->span >= request->spans.count)
+        return NULL;
+    return request->spans.at[step->span].peer;
+}
+
+void path_add_name(struct text *to, const char *name)
+{
+    enum { FIRST = 60, LAST = 60 };
+    size_t length = strlen(name), first = FIRST, last = length - MIN(length, (size_t)LAST);
+    if (length <= FIRST + LAST + 3) {
+        text_add(to, name);
+        return;
+    }
+    while (first > 0 && ((unsigned char)name[first] & 0xc0) == 0x80)
+        first--;
+    while (((unsigned char)name[last] & 0xc0) == 0x80)
+        last++;
+    text_add_bytes(to, name, first);
+    text_add(to, "...");
+    text_add(to, name + last);
+}
+
+static bool same_text(const char *x, const char *y)
+{
+    return x == y || (x && y && strcmp(x, y) == 0);
+}
+
+/* took_ns: of [from_ns, to_ns). */
+static void add_share(struct shares *shares, const struct share *like, uint64_t from_ns, uint64_t to_ns,
+                      uint64_t took_ns)
+{
+    size_t i = 0;
+    while (i < shares->count &&
+           (shares->at[i].class != like->class || !same_text(shares->at[i].name, like->name) ||
+            !same_text(shares->at[i].place, like->place)))
+        i++;
+    if (i == SHARES_MAX || !took_ns)
+        return;
+    struct share *share = &shares->at[i];
+    if (i == shares->count) {
+        *share = *like;
+        share->first_ns = from_ns;
+        shares->count++;
+    }
+    share->times += !share->times || from_ns > share->last_ns;
+    share->last_ns = to_ns;
+    share->took_ns += took_ns;
+}
+
+/* Of a step, the time in which the thread that should go on with it had no CPU; and, of a wait for nothing
+ * that is seen, the time in which the loop's thread did other work: what was waited for may have come long
+ * before. */
+static uint64_t machine_busy_in(const struct path_step *step, uint64_t *ret_loop_ns)
+{
+    uint64_t took_ns = step->end_ns - step->start_ns, runnable_ns = MIN(step->spent.runnable_ns, took_ns);
+    uint64_t running_ns = MIN(step->spent.running_ns, took_ns - runnable_ns);
+    bool works = step->class == PATH_RUN || step->class == PATH_LOOP || step->class == PATH_POOL;
+    bool other = step->class == PATH_OTHER && (running_ns + runnable_ns) * 10 > took_ns;
+    *ret_loop_ns = step->timed && other ? running_ns : 0;
+    return step->timed && (works || other) ? runnable_ns : 0;
+}
+
+static int largest_first(const void *x, const void *y)
+{
+    const struct share *a = x, *b = y;
+    return (a->took_ns < b->took_ns) - (a->took_ns > b->took_ns);
+}
+
+static int earliest_first(const void *x, const void *y)
+{
+    const struct share *a = x, *b = y;
+    if ((a->class == CLASS_NO_CPU) != (b->class == CLASS_NO_CPU)) /* comes in between the others: last */
+        return a->class == CLASS_NO_CPU ? 1 : -1;
+    return (a->first_ns > b->first_ns) - (a->first_ns < b->first_ns);
+}
+
+/* "waits 934 ms for a free connection or worker (127.0.0.1:5432)". */
+static void add_phrase(struct text *to, const struct share *share)
+{
+    static const char *const PHRASES[] = {
+        [PATH_RUN] = "runs for %s",
+        [PATH_LOOP] = "waits %s for the event loop",
+        [PATH_POOL_QUEUE] = "waits %s for a pool thread",
+        [PATH_POOL] = "is worked on for %s on a pool thread",
+        [PATH_QUEUE] = "is on its way or queued for %s",
+        [PATH_STORE] = "is executed for %s in the store",
+        [PATH_PEER] = "waits %s for an answer",
+        [PATH_OTHER] = "waits %s for a timer or something unseen",
+        [PATH_FREE] = "waits %s for a free connection or worker",
+        [CLASS_NO_CPU] = "waits %s for a CPU",
+    };
+    char time[32];
+    const char *phrase = PHRASES[share->class], *gap = strstr(phrase, "%s");
+    text_add_bytes(to, phrase, (size_t)(gap - phrase));
+    text_add(to, clock_format_duration(share->took_ns, time, sizeof(time)));
+    text_add(to, gap + 2);
+    if (!share->name && !share->place && share->times < 2)
+        return;
+    text_add(to, " (");
+    if (share->name)
+        path_add_name(to, share->name);
+    if (share->name && share->place)
+        text_add(to, " of ");
+    if (share->place)
+        text_add(to, share->place);
+    if (share->times > 1)
+        text_addf(to, "%s%u times", share->name || share->place ? "; " : "", share->times);
+    text_add(to, ")");
+}
+
+void path_words(struct text *to, const struct request *request)
+{
+    struct shares shares = {0};
+    uint64_t works_ns = 0, all_ns = request_latency_ns(request), elsewhere_ns = 0;
+    array_foreach (&request->path_steps, step) {
+        uint64_t from_ns = step->start_ns, to_ns = step->end_ns;
+        uint64_t busy_ns, queued_ns = machine_busy_in(step, &busy_ns);
+        const char *peer = path_step_peer(request, step);
+        struct share own = {.name = step->name, .place = peer ? peer : step->service, .class = step->class};
+        add_share(&shares, &(struct share){.class = CLASS_NO_CPU}, from_ns, to_ns, queued_ns);
+        add_share(&shares, &(struct share){.class = PATH_LOOP}, from_ns, to_ns, busy_ns);
+        add_share(&shares, &own, from_ns, to_ns, to_ns - from_ns - busy_ns - queued_ns);
+        elsewhere_ns += step->timed ? step->spent.runnable_ns - MIN(queued_ns, step->spent.runnable_ns) : 0;
+        works_ns += path_work_ns(step);
+    }
+    if (!shares.count || all_ns < NS_PER_MS)
+        return;
+    char time[32];
+    qsort(shares.at, shares.count, sizeof(*shares.at), largest_first);
+    size_t shown = 0;
+    while (shown < MIN(shares.count, (size_t)SHARES_SHOWN) &&
+           shares.at[shown].took_ns * SHOWN_LEAST >= all_ns)
+        shown++;
+    qsort(shares.at, shown, sizeof(*shares.at), earliest_first);
+    text_add(to, "critical path: ");
+    for (size_t i = 0; i < shown; i++) {
+        bool after = i && shares.at[i].first_ns >= shares.at[i - 1].last_ns;
+        text_add(to, !i ? "it " : after ? ", then " : ", in between ");
+        add_phrase(to, &shares.at[i]);
+    }
+    text_addf(to, "%s%s at work (T),", shown ? "; " : "",
+              clock_format_duration(MIN(works_ns, all_ns), time, sizeof(time)));
+    text_addf(to, " %s of waiting",
+              clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
+    if (elsewhere_ns * 10 > all_ns)
+        text_addf(to, "; while it waited for others, a thread waited for a CPU for %s",
+                  clock_format_duration(elsewhere_ns, time, sizeof(time)));
+}
