@@ -290,6 +290,7 @@ void analysis_free(struct analysis *a)
     stacks_free(a);
     consumers_free(a);
     free(a->messages);
+    map_done(&a->peer_answers);
     map_done(&a->messages_sent);
     map_done(&a->messages_early);
     map_done(&a->messages_taken);

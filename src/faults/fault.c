@@ -345,12 +345,6 @@ static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, 
     return part_ns * 2 >= took_ns || (part_ns * 2 >= net_ns && (exact || seen || !s->looks.count));
 }
 
-static bool is_synchronous_call(const struct look *look)
-{
-    return look->cause == SONDE_stall_cause_waiting || (look->called && strstr(look->called, "Sync")) ||
-           (look->cause == SONDE_stall_cause_builtin && look->detail && strstr(look->detail, "sync"));
-}
-
 static const char *encoding_name(struct analysis *a, uint8_t what)
 {
     const char *name = event_label(SONDE_MEANING_encoding, what);
@@ -376,8 +370,8 @@ static size_t looks_at_calls(struct analysis *a, const struct stretch *s, bool (
 
 static void place_synchronous(struct analysis *a, const struct stretch *s, struct look *place)
 {
-    if (s->looks.count && !is_synchronous_call(place))
-        (void)looks_at_calls(a, s, is_synchronous_call, place);
+    if (s->looks.count && !look_synchronous(place))
+        (void)looks_at_calls(a, s, look_synchronous, place);
     place->cause = SONDE_stall_cause_waiting;
     place->detail = NULL;
 }
@@ -569,7 +563,9 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     struct activity_times times;
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times),
          seen = majority(a, s, &place, &looks);
-    if (seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail))
+    /* A collection waits for threads of V8's own, which may have no CPU. */
+    bool collects = s->gc_ns * 2 >= took_ns || (seen && place.cause == SONDE_stall_cause_gc);
+    if (collects || (seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail)))
         run_queue_ns = lock_machine_ns(thread, s, run_queue_ns);
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));

@@ -183,6 +183,8 @@ const char *place_called(const struct look *place);
 /* Whether it was seen in what turns data into text, or back: in that itself, or in what it does, such as a
  * collection. */
 bool look_encodes(const struct look *place);
+/* Whether it was seen in a synchronous call. */
+bool look_synchronous(const struct look *look);
 
 /* lanes.c: what used a connection until now; the waits of a request for a connection of a few. */
 void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);

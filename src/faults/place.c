@@ -171,6 +171,12 @@ const char *place_called(const struct look *place)
     return place->cause == SONDE_stall_cause_gc || several ? NULL : place->detail;
 }
 
+bool look_synchronous(const struct look *look)
+{
+    return look->cause == SONDE_stall_cause_waiting || (look->called && strstr(look->called, "Sync")) ||
+           (look->cause == SONDE_stall_cause_builtin && look->detail && strstr(look->detail, "sync"));
+}
+
 bool look_encodes(const struct look *place)
 {
     const char *name, *seen = place->cause == SONDE_stall_cause_builtin ? place->detail : NULL;

@@ -207,6 +207,37 @@ static bool is_local(const char *address)
            (strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 || *address == '/');
 }
 
+/* What is counted of a peer's answers (struct analysis); NULL: there is no room for more. */
+static uint64_t *answers_of(struct analysis *a, const struct process *process, const struct request *request,
+                            const struct vspan *span)
+{
+    enum { KEPT = 4096 };
+    const uint64_t words[] = {(uintptr_t)process->service, (uintptr_t)span->peer, (uintptr_t)span->name,
+                              (uintptr_t)request->route};
+    uint64_t key = map_hash(words, sizeof(words));
+    return a->peer_answers.count >= KEPT ? map_get(&a->peer_answers, key)
+                                         : map_put(&a->peer_answers, key, NULL);
+}
+
+/* Counts the answer that a step waits for, of a peer on this machine that is not traced. What the program
+ * itself had no CPU for is not the peer's: on a busy machine all its calls take long. */
+static void count_answer(struct analysis *a, const struct process *process, const struct request *request,
+                         const struct path_step *step)
+{
+    const struct vspan *span = &request->spans.at[step->span];
+    if (step->class != PATH_PEER || step->service || step->of_child || span->kind == VSPAN_ipc ||
+        !is_local(span->peer))
+        return;
+    const double late_ns = 0.8 * (double)SLOW_NS;
+    uint64_t took_ns = step->end_ns - step->start_ns;
+    bool late =
+        (double)took_ns >= late_ns &&
+        (double)(took_ns - unread_ns(process, request->tid, span, step->start_ns, step->end_ns)) >= late_ns;
+    uint64_t *answers = answers_of(a, process, request, span);
+    if (answers && (uint32_t)*answers < UINT32_MAX)
+        *answers += 1 + ((uint64_t)late << 32);
+}
+
 /* Who answers on this machine and is not traced may have lacked a CPU. Its own waits are not known, but the
  * program's are waits of a runnable thread on the same machine at the same time: samples of them. An answer
  * takes some turns of the scheduler (the peer's threads are woken, and woken again after a lock or a disk),
@@ -215,13 +246,14 @@ static bool is_local(const char *address)
  * - beyond SLOW_NS and LACK_TURNS waits as long as the program's longest;
  * - where more answers are late than the program's waits allow: for an answer to lose L in k turns, one of
  *   them must lose L / k, so that the share of such answers is at most k times that of such waits;
- * - where all are late: a lack of CPUs does not spare a program's quick answers either.
+ * - where nearly all are late: a lack of CPUs does not spare a program's quick answers either. An answer is
+ *   late by the peer's time, without that in which the program itself had no CPU to take it.
  *
  * The number of turns is an assumption, and one program may have less of the CPUs than another (its nice
  * value, its cgroup). Both bounds are lenient for it: an answer that is excused is not said to be explained,
  * and stays counted in the finding, which is then no warning. */
-static bool may_lack_cpu(const struct analysis *a, const struct process *process, const struct vspan *span,
-                         const struct attl *attl, uint64_t start_ns, uint64_t end_ns)
+static bool may_lack_cpu(struct analysis *a, const struct process *process, const struct request *request,
+                         const struct vspan *span, uint64_t start_ns, uint64_t end_ns)
 {
     uint64_t from_ns = start_ns - MIN(start_ns, LACK_WINDOW_NS), late_ns = end_ns - start_ns - SLOW_NS;
     double share;
@@ -229,10 +261,9 @@ static bool may_lack_cpu(const struct analysis *a, const struct process *process
         late_ns >
             LACK_TURNS * longest_queue_ns(process, from_ns, end_ns, MAX(late_ns / LACK_TURNS, 1u), &share))
         return false;
-    if (!attl || attl->count < LACK_ENOUGH)
-        return true;
-    double allowed = MIN(LACK_TURNS * share, 0.9);
-    return sketch_quantile(&attl->latency, 1 - allowed) < 0.8 * (double)SLOW_NS;
+    const uint64_t *answers = answers_of(a, process, request, span);
+    uint32_t count = answers ? (uint32_t)*answers : 0, late = answers ? (uint32_t)(*answers >> 32) : 0;
+    return count < LACK_ENOUGH || late <= MIN(LACK_TURNS * share, 0.9) * count;
 }
 
 static void judge_step(struct analysis *a, const struct process *process, struct request *request,
@@ -289,7 +320,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
             return;
         if (span->kind == VSPAN_http || command)
             fault->asked = span->name, fault->statement = span->statement;
-        if (!service && may_lack_cpu(a, process, span, attl, step->start_ns, step->end_ns - own_ns)) {
+        if (!service && may_lack_cpu(a, process, request, span, step->start_ns, step->end_ns - own_ns)) {
             fault->excused_count++;
             fault->excused_ns += took_ns - own_ns;
         } else {
@@ -318,6 +349,9 @@ void slow_request_done(struct analysis *a, const struct process *process, struct
     consumers_request_done(a, request);
     many_request_done(a, process, request);
     unexplained_request_done(a, process, request);
+    array_foreach (&request->path_steps, step)
+        if (step->span != VSPAN_NONE)
+            count_answer(a, process, request, step);
     if (request->end_ns - request->start_ns < SLOW_NS)
         return;
     for (size_t i = 0; i < request->path_steps.count; i++) {

@@ -425,7 +425,11 @@ struct analysis {
     struct map inodes;           /* of pipes and UNIX sockets -> struct connection *, the newest */
     ARRAY(struct attl) attl;
     struct map attl_of; /* hash of service, kind and name -> index */
-    struct map faults;  /* hash of the key -> struct fault * */
+    /* Hash of service, address, what it was asked and the route of the requests -> how many answers of a peer
+     * on this machine were waited for by requests, and, from bit 32 on, how many of these were late by
+     * themselves (slow.c). */
+    struct map peer_answers;
+    struct map faults; /* hash of the key -> struct fault * */
     struct map served; /* interned "address:port" on which a traced process answers -> its struct process * */
     ARRAY(struct consumer *) consumers; /* consumers.c */
     struct queue_message *messages;     /* QUEUE_MESSAGES of them, by sequence modulo; NULL: none was seen */

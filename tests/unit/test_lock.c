@@ -20,13 +20,18 @@ static void off(struct feed *feed, uint32_t tid, uint64_t start_ns, uint64_t end
          .waker_pid = waker ? API : 0, .waker_tid = waker, .woken_by = SONDE_woken_by_thread);
 }
 
+static void asked(struct feed *feed, uint64_t at)
+{
+    FEED_TEXT(feed, "/slow");
+    FEED(feed, http_request, API, API, at + US(2), 0, .fd = 40, .generation = 1, .method = 1);
+}
+
 static void begin(struct feed *feed, uint64_t at)
 {
     feed_init(feed);
     feed_process(feed, API, 1, "api", US(1));
     feed_request(feed, API, 40, "/slow", MS(1), MS(2));
-    FEED_TEXT(feed, "/slow");
-    FEED(feed, http_request, API, API, at + US(2), 0, .fd = 40, .generation = 1, .method = 1);
+    asked(feed, at);
 }
 
 static void look(struct feed *feed, uint64_t since, uint64_t at, const char *stack)
@@ -37,6 +42,16 @@ static void look(struct feed *feed, uint64_t since, uint64_t at, const char *sta
     FEED_TEXT(feed, stack);
     FEED(feed, stall_sample, 1, 1, at, 0, .since_ns = since + US(1), .pid = API, .tid = API, .cause = WAITING,
          .line = 7, .column = 9);
+}
+
+static void end_of_turn(struct feed *feed, uint64_t at)
+{
+    FEED(feed, http_response, API, API, at + MS(149) + US(1), 0, .fd = 40, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(feed, stream_write, API, API, at + MS(149) + US(2), 0, .fd = 40, .generation = 1, .bytes = 10);
+    FEED(feed, node_callback, API, API, at + MS(150), MS(150), .async_id = 5);
+    FEED(feed, stream_io, API, API, at + MS(150) + US(1), MS(150), .fd = 40, .generation = 1, .events = 1);
+    FEED(feed, uv_phase, API, API, at + MS(150) + US(2), MS(150) + US(5), .phase = 4);
 }
 
 /* A turn of 150 ms from MS(1000) on, in which looks see a futex, where the thread is off its CPU from off_ns
@@ -54,12 +69,7 @@ static void turn_of_150_ms(struct feed *feed, const char *stack, uint64_t lack_m
         off(feed, SECOND, at + MS(25 + lack_ms), at + MS(25 + 2 * lack_ms), SONDE_off_reason_preempted, 0);
     }
     off(feed, API, off_ns, back_ns, SONDE_off_reason_blocked, waker);
-    FEED(feed, http_response, API, API, at + MS(149) + US(1), 0, .fd = 40, .generation = 1, .status = 200,
-         .header_bytes = 10);
-    FEED(feed, stream_write, API, API, at + MS(149) + US(2), 0, .fd = 40, .generation = 1, .bytes = 10);
-    FEED(feed, node_callback, API, API, at + MS(150), MS(150), .async_id = 5);
-    FEED(feed, stream_io, API, API, at + MS(150) + US(1), MS(150), .fd = 40, .generation = 1, .events = 1);
-    FEED(feed, uv_phase, API, API, at + MS(150) + US(2), MS(150) + US(5), .phase = 4);
+    end_of_turn(feed, at);
     feed_finish(feed);
 }
 
@@ -102,6 +112,34 @@ static void those_who_may_have_held_it_had_no_processor(void **state)
     assert_int_equal(feed.report.findings.count, 1);
     assert_int_equal(feed.report.findings.at[0]->kind, FINDING_run_queue_wait);
     feed_done(&feed);
+}
+
+/* A collection waits for threads of V8's own, which have no CPU: that is the machine's doing, whether or not
+ * a sample saw it. Where they have one, collecting takes as long as that. */
+static void who_collects_may_have_no_processor(void **state)
+{
+    for (int lack = 0; lack < 2; lack++) {
+        struct feed feed;
+        for (uint64_t at = MS(1000); at < MS(4000); at += MS(1000)) {
+            if (at == MS(1000))
+                begin(&feed, at);
+            else
+                asked(&feed, at);
+            if (lack) {
+                off(&feed, HOLDER, at + MS(6), at + MS(80), SONDE_off_reason_preempted, 0);
+                off(&feed, SECOND, at + MS(80), at + MS(144), SONDE_off_reason_preempted, 0);
+            }
+            off(&feed, API, at + MS(6), at + MS(144), SONDE_off_reason_blocked, 0);
+            FEED(&feed, v8_gc, API, API, at + MS(145), MS(140), .type = 4);
+            end_of_turn(&feed, at);
+        }
+        feed_finish(&feed);
+        bool warned = false;
+        array_foreach (&feed.report.findings, place)
+            warned |= (*place)->severity != SEVERITY_INFO;
+        assert_int_equal(warned, !lack);
+        feed_done(&feed);
+    }
 }
 
 /* For a part of the time at least: nobody can tell, and that is what is said. */
@@ -175,6 +213,7 @@ int main(void)
         cmocka_unit_test(the_account_saw_no_wait),
         cmocka_unit_test(on_an_idle_machine_nobody_need_be_known),
         cmocka_unit_test(those_who_may_have_held_it_had_no_processor),
+        cmocka_unit_test(who_collects_may_have_no_processor),
         cmocka_unit_test(an_unknown_holder_may_have_had_none),
         cmocka_unit_test(who_asks_to_wait_waits),
         cmocka_unit_test(a_process_that_ends_is_not_stuck),
