@@ -267,8 +267,11 @@ static bool majority(struct analysis *a, const struct stretch *s, struct look *r
         ret_place->line = placed->line;
         ret_place->column = placed->column;
     }
-    if (most->cause != SONDE_stall_cause_regexp)
-        (void)place_common(a, s->looks.at, s->looks.count, ret_place);
+    /* A pattern that backtracks is what most samples see; many short matches are one of the things that a
+     * function does. */
+    bool regexp = most->cause == SONDE_stall_cause_regexp, mostly = by_cause[most->cause & 7] * 2 > all;
+    if (!(regexp && mostly) && place_common(a, s->looks.at, s->looks.count, ret_place) && regexp)
+        ret_place->cause = SONDE_stall_cause_javascript, ret_place->detail = NULL;
     *ret_all = all;
     return true;
 }

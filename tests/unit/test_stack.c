@@ -5,6 +5,14 @@
 
 enum { API = 10, JAVASCRIPT = 2, COLLECTS = 4 };
 
+static unsigned cause_of(const char *stack, unsigned otherwise)
+{
+    const char *leaf = strrchr(stack, ';');
+    return leaf && strcmp(leaf, ";match") == 0    ? SONDE_stall_cause_regexp
+           : leaf && strcmp(leaf, ";memcpy") == 0 ? SONDE_stall_cause_native
+                                                  : otherwise;
+}
+
 static void look(struct feed *feed, uint64_t since, uint64_t at, const char *stack, unsigned cause)
 {
     FEED_TEXT(feed, "leaf");
@@ -12,7 +20,7 @@ static void look(struct feed *feed, uint64_t since, uint64_t at, const char *sta
     FEED_TEXT(feed, "");
     FEED_TEXT(feed, stack);
     FEED(feed, stall_sample, 1, 1, at, 0, .since_ns = since, .pid = API, .tid = API, .line = 1, .column = 1,
-         .cause = cause);
+         .cause = cause_of(stack, cause));
 }
 
 /* Stalls of 200 ms in which these stacks were seen, with that cause; encodes_ns: for how long JSON.stringify
@@ -107,6 +115,27 @@ static void the_place_is_what_looks_have_in_common(void **state)
 }
 
 /* What a function hands to sort() has no name and is a part of it; what that calls by name is not. */
+/* Looks that saw a regular expression, of which other looks at the same callback saw other things. */
+static void short_matches_are_a_part_of_what_a_function_does(void **state)
+{
+    enum { ALL = 8, OTHERS = 3 };
+    for (int matches = ALL / 2; matches <= ALL / 2 + 1; matches++) { /* half, and more than half */
+        const char *stacks[ALL];
+        for (int i = 0; i < ALL; i++)
+            stacks[i] = i < matches       ? ROUTER ";render (/app/x.js:2:1);escape (/app/y.js:7:1);match"
+                        : i % OTHERS == 0 ? ROUTER ";render (/app/x.js:2:1)"
+                        : i % OTHERS == 1 ? ROUTER ";render (/app/x.js:2:1);row (/app/y.js:3:1)"
+                                          : ROUTER ";render (/app/x.js:2:1);memcpy";
+        struct feed feed;
+        const struct finding *f = stall(&feed, stacks, ALL);
+        assert_true((f == NULL) == (matches > ALL / 2));
+        assert_true((feed_finding(&feed, FINDING_blocking_regexp) != NULL) == (matches > ALL / 2));
+        if (f)
+            assert_string_equal(f->where.function, "render");
+        feed_done(&feed);
+    }
+}
+
 static void functions_without_a_name_are_part_of_the_one_around(void **state)
 {
     static const char *const PART[] = {ROUTER ";sortAll (/app/x.js:6:1);sort;(anonymous) (/app/x.js:6:30)",
@@ -167,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_called_has_its_public_name),
         cmocka_unit_test(the_place_is_what_looks_have_in_common),
+        cmocka_unit_test(short_matches_are_a_part_of_what_a_function_does),
         cmocka_unit_test(functions_without_a_name_are_part_of_the_one_around),
         cmocka_unit_test(a_collection_within_an_encoding_shows_its_place),
         cmocka_unit_test(packages_without_an_application),
