@@ -298,14 +298,37 @@ static uint64_t loop_net_ns(const struct thread *loop, uint64_t from_ns, uint64_
     return loop ? activity_net_ns(loop, from_ns, to_ns) : to_ns - from_ns;
 }
 
+/* The connection that it went on with served nobody that is known in [from, to), and this request before, or
+ * it is the only one: then what it served may have been asked by this request itself (as in a transaction),
+ * and that it waited for others is not shown. */
+static bool held_for_nobody(const struct connection *const *list, size_t count, const struct request *request,
+                            uint64_t from_ns, uint64_t to_ns)
+{
+    for (size_t k = 0; k < count; k++) {
+        const struct lane *l = list[k]->lane;
+        bool before = false, after = false, others = false;
+        for (size_t i = l->count > LANE_USES ? l->count - LANE_USES : 0; i < l->count; i++) {
+            const struct lane_use *u = &l->uses[i % LANE_USES];
+            bool own = u->owner == request->serial;
+            before |= own && u->start_ns < from_ns;
+            after |= own && u->end_ns > to_ns;
+            others |= !own && u->owner && u->end_ns > from_ns && u->start_ns < to_ns;
+        }
+        if (after && !others && (before || count == 1))
+            return true;
+    }
+    return false;
+}
+
 static void waited_for_connection(struct analysis *a, const struct process *process, struct request *request,
                                   struct path_step *step, const char *peer)
 {
     static const struct connection *busy[LANES_MAX];
     const struct thread *loop = loop_of(process, request);
     size_t count = all_busy(process, loop, peer, step->start_ns, step->end_ns, busy);
+    bool shown = count && !held_for_nobody(busy, count, request, step->start_ns, step->end_ns);
     struct fault *fault =
-        count ? charge(a, FINDING_connection_pool_starved, process, peer, request, step->start_ns,
+        shown ? charge(a, FINDING_connection_pool_starved, process, peer, request, step->start_ns,
                        step->end_ns, loop_net_ns(loop, step->start_ns, step->end_ns))
               : NULL;
     if (!fault)

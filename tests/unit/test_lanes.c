@@ -20,7 +20,8 @@ static void ask(struct feed *feed, uint32_t context, uint64_t at)
  * all. */
 static void database_answers(struct feed *feed, int32_t fd, uint32_t next, uint64_t at)
 {
-    answer(feed, API, fd, at);
+    if (fd)
+        answer(feed, API, fd, at);
     if (next)
         ask(feed, next, at + US(5));
     FEED(feed, node_callback, API, API, at + US(10), US(90), .async_id = 7);
@@ -97,6 +98,27 @@ static void handed_on_in_the_wrong_context(void **state)
     array_foreach (&f->affected, victim)
         assert_string_equal(victim->route, "/quick");
     assert_null(find(&feed.report, FINDING_unexplained_wait));
+    feed_done(&feed);
+}
+
+/* In a transaction: what is asked between its first and its last call is not known to be the request's. */
+static void what_nobody_is_known_to_hold_is_not_waited_for(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 1; i < 6; i++) {
+        uint64_t at = MS(1000 * i);
+        uint32_t context = CONTEXT_FIRST + (uint32_t)i * 10;
+        begin_in(&feed, FIRST, context, "/slow", at);
+        ask(&feed, context, at + US(50));
+        end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+        database_answers(&feed, 0, 900 + (uint32_t)i, at + MS(1)); /* nobody's */
+        database_answers(&feed, 0, context, at + MS(200));
+        database_answers(&feed, FIRST, 0, at + MS(203));
+    }
+    const struct report *report = feed_finish(&feed);
+    assert_null(find(report, FINDING_connection_pool_starved));
+    assert_non_null(find(report, FINDING_unexplained_wait));
     feed_done(&feed);
 }
 
@@ -225,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_for_a_connection_that_is_held),
         cmocka_unit_test(handed_on_in_the_wrong_context),
+        cmocka_unit_test(what_nobody_is_known_to_hold_is_not_waited_for),
         cmocka_unit_test(waits_of_a_starved_loop_are_the_machines),
         cmocka_unit_test(is_handed_on_when_the_loop_has_a_cpu),
         cmocka_unit_test(a_connection_that_serves_several_at_once_is_no_pool),
