@@ -355,6 +355,8 @@ void queue_begins(struct probe_thread *self, int fd, struct descriptor *d)
         for (int way = 0; way < WAYS; way++) {
             c->way[way].state = c->way[way].open = c->way[way].lost = 0;
             c->way[way].have = c->way[way].hashed = c->way[way].queue = 0;
+            c->way[way].fetches = c->way[way].answers = 0;
+            c->way[way].gives = false;
         }
         d->queue = (uint8_t)(i + 1);
         return;
@@ -395,6 +397,10 @@ static void resp_written(struct probe_thread *self, int fd, struct descriptor *d
     struct queue_way *w = &connections[d->queue - 1].way[WAY_IN];
     w->lost |= seen->several || (w->queue && w->queue != seen->jobs);
     w->queue = seen->jobs;
+    w->gives |= seen->gives;
+    for (uint32_t i = 0; i < seen->fetches; i++)
+        w->fetched[w->fetches++ % QUEUE_FETCHED] = seen->fetched[i % QUEUE_FETCHED];
+    seen->fetches = 0;
 }
 
 /* Clients put what several callbacks send into one write: of more than one message it is not known whose each
@@ -403,8 +409,8 @@ void queue_written(struct probe_thread *self, int fd, struct descriptor *d, cons
                    unsigned count, uint64_t accepted, uint64_t now)
 {
     struct queue_seen_list seen;
-    seen.count = seen.jobs = 0;
-    seen.several = false;
+    seen.count = seen.jobs = seen.fetches = 0;
+    seen.several = seen.gives = false;
     bool resp = d->commands.wire == SONDE_wire_resp;
     for (unsigned i = 0; i < count && accepted; i++) {
         uint64_t here = buffers[i].length < accepted ? buffers[i].length : accepted;

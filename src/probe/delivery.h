@@ -6,6 +6,9 @@
 
 #include "probe/probe.h"
 
+/* Bee-Queue works in this process: it has no script for what its workers do (delivery_resp.c). */
+extern bool queue_bee;
+
 /* A connection has begun to speak to a broker: from now on its messages are followed. At most
  * QUEUE_CONNECTIONS of a process are; of others nothing is recorded. */
 void queue_begins(struct probe_thread *self, int fd, struct descriptor *d);
@@ -22,7 +25,7 @@ void queue_read(struct probe_thread *self, struct descriptor *d, const char *byt
 void queue_tell(struct probe_thread *self);
 
 /* One direction of a connection to a broker. */
-enum { QUEUE_LINE = 600 };
+enum { QUEUE_LINE = 600, QUEUE_FETCHED = 16 };
 struct queue_way {
     uint64_t hash; /* of the message that is being read */
     uint64_t left; /* bytes of the present frame or body still to come */
@@ -34,16 +37,21 @@ struct queue_way {
     uint32_t hashed;
     uint16_t channel, open_channel;
     uint8_t state, open, lost;
+    bool gives; /* Bee-Queue: it is answered with the ids of queue's jobs */
+    /* Bee-Queue: the jobs whose data was asked for, and how often; the newest are in fetched. */
+    uint64_t fetched[QUEUE_FETCHED];
+    uint32_t fetches, answers;
     char line[QUEUE_LINE];
 };
 
 /* What ended in some bytes; of what is written to Redis also the queue whose next job is asked for (jobs),
- * and whether it is of several. */
+ * whether it is of several, whether its id is asked for (gives), and the jobs whose data is (fetched). */
 enum { QUEUE_SEEN_MAX = 32 };
 struct queue_seen_list {
     struct queue_seen at[QUEUE_SEEN_MAX];
-    uint32_t count, jobs;
-    bool several;
+    uint64_t fetched[QUEUE_FETCHED];
+    uint32_t count, jobs, fetches;
+    bool several, gives;
 };
 
 /* Follows bytes of one direction; out: they are written. What does not fit into the list is left out. */

@@ -394,7 +394,115 @@ static void job_replies(const struct queue_way *w, const char *p, uint64_t n, st
     }
 }
 
-/* ---- both ---- */
+/* ---- jobs of Bee-Queue ----
+ *
+ * It has three connections in a process, and no script for what a worker does:
+ *
+ *     added    EVALSHA digest 3 P:id P:jobs P:waiting id data
+ *     given    BRPOPLPUSH P:waiting P:active 0, answered with the id
+ *     begun    HGET P:jobs id, answered with the data
+ *     over     LREM P:active 0 id
+ *
+ * A job is known by its data, which has the time in it. Only the data of one that this process was given is a
+ * job's beginning: programs also ask how others are getting on. */
+
+enum { GIVEN = 64 };
+static uint64_t given[GIVEN]; /* jobs of which the data has not been asked for yet; 0: none */
+static uint32_t given_next;
+bool queue_bee;
+
+static uint64_t given_key(uint32_t queue, uint64_t job)
+{
+    uint64_t key = job ^ (uint64_t)queue << 32;
+    return key ? key : 1;
+}
+
+static bool take_given(uint64_t key)
+{
+    for (unsigned i = 0; i < GIVEN; i++) {
+        uint64_t expected = key;
+        if (__atomic_compare_exchange_n(&given[i], &expected, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return true;
+    }
+    return false;
+}
+
+static void bee_asks(struct queue_seen_list *seen, uint32_t queue)
+{
+    seen->several |= seen->jobs && seen->jobs != queue;
+    seen->jobs = queue;
+}
+
+/* Returns whether it asks for a job. */
+static bool bee_command(struct probe_thread *self, const struct part *parts, uint64_t count,
+                        struct queue_seen_list *seen)
+{
+    struct part prefix, rest;
+    if (count == 8 && (IS_WORD(&parts[0], "EVALSHA") || IS_WORD(&parts[0], "EVAL")) && is(&parts[2], "3") &&
+        before(&parts[4], ":jobs", &prefix) && behind(&parts[3], &prefix, &rest) && is(&rest, "id") &&
+        behind(&parts[5], &prefix, &rest) && is(&rest, "waiting")) {
+        struct job job = {.data = parts[7]};
+        seen_add(seen, SONDE_queue_step_sent, job_identity(&job), 0, job.data.length,
+                 key_name(self, "jobs #", &prefix));
+    } else if (count == 4 && IS_WORD(&parts[0], "LREM") && is(&parts[2], "0") &&
+               before(&parts[1], ":active", &prefix)) {
+        seen_add(seen, SONDE_queue_step_settled, 0, job_number(&parts[3]), 0,
+                 key_name(self, "jobs #", &prefix));
+    } else if (count == 4 && IS_WORD(&parts[0], "BRPOPLPUSH") && before(&parts[1], ":waiting", &prefix) &&
+               behind(&parts[2], &prefix, &rest) && is(&rest, "active")) {
+        bee_asks(seen, key_name(self, "jobs #", &prefix));
+        seen->gives = true;
+        queue_bee = true;
+        return true;
+    } else if (count == 3 && IS_WORD(&parts[0], "HGET") && before(&parts[1], ":jobs", &prefix)) {
+        uint32_t queue = key_name(self, "jobs #", &prefix);
+        uint64_t job = job_number(&parts[2]);
+        if (!take_given(given_key(queue, job)))
+            return false;
+        bee_asks(seen, queue);
+        seen->fetched[seen->fetches++ % QUEUE_FETCHED] = job;
+        return true;
+    }
+    return false;
+}
+
+/* Text that is the answer to what was asked for on this connection: an id, or the oldest job's data. A job
+ * that is gone is answered with nothing. */
+static void bee_reply(struct queue_way *w, const struct part *text, struct queue_seen_list *seen)
+{
+    if (w->gives && text->at && !w->lost) {
+        uint32_t at = __atomic_fetch_add(&given_next, 1, __ATOMIC_RELAXED) % GIVEN;
+        __atomic_store_n(&given[at], given_key(w->queue, job_number(text)), __ATOMIC_RELAXED);
+        return;
+    }
+    bool is_data = text->at && BEGINS_WITH(text->at, text->length, "{\"data\":");
+    if (w->fetches == w->answers || (text->at && !is_data))
+        return;
+    uint64_t number = w->fetches - w->answers > QUEUE_FETCHED ? 0 : w->fetched[w->answers % QUEUE_FETCHED];
+    w->answers++;
+    struct job job = {.data = *text};
+    if (is_data && number)
+        seen_add(seen, SONDE_queue_step_begun, job_identity(&job), number, text->length, w->queue);
+}
+
+/* Where an answer does not lie whole in the buffer, it is not known any more which is to what. */
+static void bee_replies(struct queue_way *w, const char *p, uint64_t n, struct queue_seen_list *seen)
+{
+    for (uint64_t at = 0; at < n && !w->lost;) {
+        struct part text;
+        uint64_t start = at;
+        if (resp_text(p, n, &at, &text)) {
+            bee_reply(w, &text, seen);
+            continue;
+        }
+        at = start;
+        if (BEGINS_WITH(p + at, n - at, "$-1\r\n"))
+            bee_reply(w, &(struct part){0}, seen);
+        w->lost |= !skip_value(p, n, &at);
+    }
+}
+
+/* ---- all ---- */
 
 bool queue_bytes_resp(struct probe_thread *self, struct queue_way *way, bool out, const char *p, uint64_t n,
                       struct queue_seen_list *seen)
@@ -402,7 +510,9 @@ bool queue_bytes_resp(struct probe_thread *self, struct queue_way *way, bool out
     bool asks = false;
     if (!out) {
         stream_reply(self, p, n, seen);
-        if (way->queue)
+        if (way->gives || way->fetches)
+            bee_replies(way, p, n, seen);
+        else if (way->queue)
             job_replies(way, p, n, seen);
         return false;
     }
@@ -415,6 +525,7 @@ bool queue_bytes_resp(struct probe_thread *self, struct queue_way *way, bool out
             continue;
         asks |= stream_command(self, parts, count, at - start, seen);
         asks |= job_command(self, parts, count, seen);
+        asks |= bee_command(self, parts, count, seen);
     }
     return asks;
 }

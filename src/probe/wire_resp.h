@@ -3,6 +3,7 @@
 #ifndef PROBE_WIRE_RESP_H
 #define PROBE_WIRE_RESP_H
 
+#include "probe/delivery.h"
 #include "probe/wire.h"
 
 enum {
@@ -31,9 +32,22 @@ static inline bool number_line(const char *p, uint64_t n, uint64_t *at, uint64_t
     return true;
 }
 
+/* Whether a command that begins so may concern messages: those of streams (XADD), a script's call (EVALSHA),
+ * BRPOPLPUSH; HGET and LREM where Bee-Queue is in use. */
+static inline bool of_a_queue(const char *word)
+{
+    enum {
+        LETTERS = 1 << ('b' & 31) | 1 << ('e' & 31) | 1 << ('h' & 31) | 1 << ('l' & 31) | 1 << ('x' & 31)
+    };
+    if (LIKELY(!(LETTERS >> (word[0] & 31) & 1)))
+        return false;
+    char first = word[0] | 0x20, second = word[1] | 0x20;
+    return first == 'x' || (first == 'e' && second == 'v') || (first == 'b' && second == 'r') ||
+           (queue_bee && ((first == 'h' && second == 'g') || (first == 'l' && second == 'r')));
+}
+
 /* Most writes are whole commands in one buffer: how many p begins with; *ret_bytes is their length. What is
- * left is read byte by byte. *streams is set when a name begins like those of streams (XADD) or is a script's
- * call (EVALSHA); rarely also otherwise. */
+ * left is read byte by byte. *streams is set when one may concern messages (of_a_queue()). */
 static inline uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes, uint8_t *streams)
 {
     uint32_t count = 0;
@@ -50,8 +64,8 @@ static inline uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_b
         }
         /* "$4\r\nXADD", "$10\r\nXREADGROUP", "$7\r\nEVALSHA" */
         const char *word = &p[name + 4 + (p[name + 4] == '\n')];
-        char first = word[0] | 0x20;
-        *streams |= first == 'x' || (first == 'e' && (word[1] | 0x20) == 'v');
+        if (of_a_queue(word))
+            *streams = 1;
     }
     return count;
 }

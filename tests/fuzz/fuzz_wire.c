@@ -17,6 +17,7 @@
 struct sonde_shared *probe_shared;
 struct probe_large probe_large;
 struct probe_live probe_live;
+bool queue_bee = true;
 static struct probe_thread thread;
 
 static uint32_t named;

@@ -499,6 +499,69 @@ static void bull_gives_its_arguments_one_by_one(void **state)
     assert_int_equal(begun.at[0].identity, sent.at[0].identity);
 }
 
+/* The ids and the data come over different connections. */
+static void bee_queue_is_given_ids_and_asks_for_the_data(void **state)
+{
+    bool asks;
+    const char *first = "{\"data\":{\"to\":1},\"options\":{\"timestamp\":1},\"status\":\"created\"}",
+               *second = "{\"data\":{\"to\":2},\"options\":{\"timestamp\":2},\"status\":\"created\"}";
+    WORDS("EVALSHA", "ab", "3", "bq:mail:id", "bq:mail:jobs", "bq:mail:waiting", "", first);
+    WORDS("EVALSHA", "ab", "3", "bq:mail:id", "bq:mail:jobs", "bq:mail:waiting", "", second);
+    WORDS("HGET", "bq:mail:jobs", "2"); /* how is it getting on? */
+    struct queue_seen_list sent = jobs(NULL, &asks);
+    assert_false(asks);
+    assert_int_equal(sent.count, 2);
+    assert_int_equal(sent.at[0].step, SONDE_queue_step_sent);
+    assert_int_not_equal(sent.at[0].identity, sent.at[1].identity);
+
+    WORDS("BRPOPLPUSH", "bq:mail:waiting", "bq:mail:active", "0");
+    struct queue_seen_list waits = jobs(NULL, &asks);
+    assert_true(asks && waits.gives);
+    assert_int_equal(waits.jobs, sent.at[0].queue);
+    struct queue_way ids = {.queue = waits.jobs, .gives = true};
+    PUT("$1\r\n1\r\n$1\r\n2\r\n");
+    assert_int_equal(jobs(&ids, &asks).count, 0);
+
+    WORDS("HGET", "bq:mail:jobs", "2");
+    WORDS("HGET", "bq:film:jobs", "1");
+    WORDS("HGET", "bq:mail:jobs", "1");
+    WORDS("HGET", "bq:mail:jobs", "1"); /* once more */
+    struct queue_seen_list asked = jobs(NULL, &asks);
+    assert_true(asks && !asked.gives && !asked.several);
+    assert_int_equal(asked.fetches, 2);
+    struct queue_way data = {.queue = asked.jobs, .fetches = 2};
+    memcpy(data.fetched, asked.fetched, sizeof(data.fetched));
+    length +=
+        (size_t)sprintf(bytes + length, "*2\r\n:1\r\n:1\r\n$2\r\n17\r\n$%zu\r\n%s\r\n$-1\r\n$%zu\r\n%s\r\n",
+                        strlen(second), second, strlen(first), first);
+    struct queue_seen_list begun = jobs(&data, &asks);
+    assert_int_equal(begun.count, 1); /* the first is gone; what comes then was nobody's question */
+    assert_int_equal(begun.at[0].step, SONDE_queue_step_begun);
+    assert_int_equal(begun.at[0].identity, sent.at[1].identity);
+    assert_int_equal(begun.at[0].queue, sent.at[1].queue);
+
+    WORDS("MULTI");
+    WORDS("LREM", "bq:mail:active", "0", "2");
+    struct queue_seen_list done = jobs(NULL, &asks);
+    assert_false(asks);
+    assert_int_equal(done.count, 1);
+    assert_int_equal(done.at[0].step, SONDE_queue_step_settled);
+    assert_int_equal(done.at[0].number, begun.at[0].number);
+    assert_int_equal(done.at[0].queue, begun.at[0].queue);
+}
+
+/* Then it is not known any more which answer is to which question. */
+static void an_answer_in_parts_ends_bee_queues_jobs(void **state)
+{
+    bool asks;
+    struct queue_way data = {.queue = 1, .fetches = 2, .fetched = {5, 6}};
+    PUT("$40\r\n{\"data\":");
+    assert_int_equal(jobs(&data, &asks).count, 0);
+    assert_true(data.lost);
+    PUT("$11\r\n{\"data\":{}}\r\n");
+    assert_int_equal(jobs(&data, &asks).count, 0);
+}
+
 /* Whose a job is, is not known then; both queues are followed. */
 static void two_queues_on_a_connection(void **state)
 {
@@ -545,6 +608,8 @@ int main(void)
         cmocka_unit_test(both_ends_of_a_stream_see_the_same_message),
         cmocka_unit_test(both_ends_of_a_queue_see_the_same_job),
         cmocka_unit_test(bull_gives_its_arguments_one_by_one),
+        cmocka_unit_test(bee_queue_is_given_ids_and_asks_for_the_data),
+        cmocka_unit_test(an_answer_in_parts_ends_bee_queues_jobs),
         cmocka_unit_test(two_queues_on_a_connection),
         cmocka_unit_test(other_scripts_are_no_jobs),
     };
