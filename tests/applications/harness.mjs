@@ -1,6 +1,7 @@
 // Runs one application under sonde with its load, and compares what the report says with what was planted.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
@@ -37,13 +38,16 @@ const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`$
 
 /* ---- load ---- */
 
-// patience: after so many milliseconds it closes the connection.
-export function ask(port, path, agent, patience = 0) {
+// patience: after so many milliseconds it closes the connection; upload: so many bytes are sent as a form's file.
+export function ask(port, path, agent, { patience = 0, upload = 0 } = {}) {
+    const form = upload && Buffer.concat(['--edge\r\nContent-Disposition: form-data; name="file"; filename="photo"\r\n\r\n', Buffer.alloc(upload, 'x'), '\r\n--edge--\r\n'].map((part) => Buffer.from(part)));
+    const posted = form ? { method: 'POST', headers: { 'Content-Type': 'multipart/form-data; boundary=edge', 'Content-Length': form.length } } : {};
     return new Promise((resolve) => {
-        const request = http.get({ host: '127.0.0.1', port, path: encodeURI(path), agent }, (response) => response.resume().on('close', () => resolve(response.statusCode)));
+        const request = http.request({ host: '127.0.0.1', port, path: encodeURI(path), agent, ...posted }, (response) => response.resume().on('close', () => resolve(response.statusCode)));
         if (patience) request.setTimeout(patience, () => request.destroy(Object.assign(new Error('too late'), { code: 'TOO LATE' })));
         // A server that stood for longer than it keeps connections closes them when it goes on.
         request.on('error', (error) => resolve(request.reusedSocket && error.code === 'ECONNRESET' ? ask(port, path, agent) : error.code));
+        request.end(form || undefined);
     });
 }
 
@@ -55,13 +59,21 @@ async function connected(port) {
     return socket;
 }
 
+// One of WebSocket without anything above it, in the same form.
+async function framed(port) {
+    const { WebSocket } = createRequire(import.meta.url)('ws');
+    const socket = new WebSocket(`ws://127.0.0.1:${port}`);
+    await once(socket, 'open');
+    return { emitWithAck: (text) => (socket.send(text), once(socket, 'message')), disconnect: () => socket.close() };
+}
+
 // allowed: answers that are part of what is planted, besides 200.
 async function putLoad(port, streams, allowed = []) {
     const agent = new http.Agent({ keepAlive: true }), statuses = new Map();
-    const client = async ({ path, event, count, pause, patience }) => {
-        const socket = event && (await connected(port));
+    const client = async ({ path, event, frame, count, pause, ...how }) => {
+        const socket = event ? await connected(port) : frame && (await framed(port));
         for (let i = 0; i < count; i++) {
-            const status = socket ? await socket.emitWithAck(event).then(() => 200) : await ask(port, path, agent, patience);
+            const status = socket ? await socket.emitWithAck(event || frame).then(() => 200) : await ask(port, path, agent, how);
             statuses.set(status, (statuses.get(status) || 0) + 1);
             if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
         }
