@@ -13,6 +13,7 @@
 enum {
     FUNCTION_MAX = 16 << 10, /* bytes; these have less than a thousand */
     RETURNS_MAX = 8,
+    NEAR_RETURN = 0xc3,
     STACK_LIMIT = 16, /* behind R14: what the stack pointer is compared with when a function begins */
 };
 
@@ -75,7 +76,7 @@ static int decode(struct code *c, struct decoded *ret)
         }
         if (in.meta.category != ZYDIS_CATEGORY_RET)
             continue;
-        if (in.length != 1 || ret->returns == RETURNS_MAX)
+        if (in.length != 1 || in.opcode != NEAR_RETURN || ret->returns == RETURNS_MAX)
             return -EBADMSG;
         ret->at[ret->returns++] = c->start + at;
     }

@@ -41,8 +41,17 @@ struct trace_label {
     const char *name;
 };
 
+/* A structure or variant within a class. */
+struct trace_parent {
+    const char *name; /* its own */
+    const struct trace_parent *parent;
+    uint32_t depth; /* how many parents it has itself */
+};
+
 struct trace_field {
     const char *name; /* nested members are flattened: "a.b"; a variant's option is a member: "v.option.b" */
+    const char *own_name;              /* the last part of it; NULL: it has but one */
+    const struct trace_parent *parent; /* whose member it is; NULL: of none that is nested */
     enum trace_type type;
     enum field_scope scope;
     uint8_t base; /* to show integers in: 2, 8, 10 or 16 */

@@ -188,6 +188,61 @@ void format_fields(struct text *text, const struct event *event, enum field_scop
 
 /* ---- JSON ---- */
 
+/* Objects that are open while members are written one by one: those of a structure follow each other. */
+struct json_members {
+    const struct trace_parent *in;
+    bool any; /* the innermost one has a member */
+};
+
+static const struct trace_parent *parent_at(const struct trace_parent *p, uint32_t depth)
+{
+    while (p && p->depth > depth)
+        p = p->parent;
+    return p;
+}
+
+static void json_begin(struct text *text, struct json_members *m, const struct trace_parent *in)
+{
+    if (!in)
+        return;
+    if (parent_at(m->in, in->depth) != in)
+        json_begin(text, m, in->parent);
+    if (m->in == in)
+        return;
+    text_add(text, m->any ? "," : "");
+    text_add_json(text, in->name, strlen(in->name));
+    text_add(text, ":{");
+    m->in = in;
+    m->any = false;
+}
+
+static void json_end(struct text *text, struct json_members *m, const struct trace_parent *until)
+{
+    for (; m->in != until; m->in = m->in->parent) {
+        text_add(text, "}");
+        m->any = true;
+    }
+}
+
+static const char *own_name(const struct trace_field *f)
+{
+    return f->own_name ? f->own_name : f->name;
+}
+
+/* Begins a member: its name, in the structures that it is in. */
+static void json_member(struct text *text, struct json_members *m, const struct trace_field *f)
+{
+    const struct trace_parent *common = m->in;
+    while (common && parent_at(f->parent, common->depth) != common)
+        common = common->parent;
+    json_end(text, m, common);
+    json_begin(text, m, f->parent);
+    text_add(text, m->any ? "," : "");
+    m->any = true;
+    text_add_json(text, own_name(f), strlen(own_name(f)));
+    text_add(text, ":");
+}
+
 static void json_value(struct text *text, const struct event *event, const struct trace_field *f,
                        const struct value *v)
 {
@@ -217,21 +272,18 @@ static void json_value(struct text *text, const struct event *event, const struc
         bool scalar = f->element_count == 1 && f->elements[0].name[0] == '\0';
         text_add(text, "[");
         for (uint32_t i = 0; i < v->length; i++) {
-            bool first = true;
+            struct json_members members = {0};
             text_add(text, i ? "," : "");
             text_add(text, scalar ? "" : "{");
             for (uint32_t j = 0; j < f->element_count; j++) {
                 const struct value *e = event_element(event, f, v, i, j);
                 if (e->absent)
                     continue;
-                if (!scalar) {
-                    text_add(text, first ? "" : ",");
-                    text_add_json(text, f->elements[j].name, strlen(f->elements[j].name));
-                    text_add(text, ":");
-                }
-                first = false;
+                if (!scalar)
+                    json_member(text, &members, &f->elements[j]);
                 json_value(text, event, &f->elements[j], e);
             }
+            json_end(text, &members, NULL);
             text_add(text, scalar ? "" : "}");
         }
         text_add(text, "]");
@@ -252,17 +304,15 @@ static void json_scope(struct text *text, const struct event *event, const char 
     const struct value *values = scope_values(event, last, &fields, &count);
     struct event packet = *event;
     packet.values = values;
+    struct json_members members = {0};
     bool any = false;
     for (uint32_t i = 0; i < count; i++) {
         if (values[i].absent || fields[i].scope < first || fields[i].scope > last)
             continue;
-        if (any)
-            text_add(text, ",");
-        else
+        if (!any)
             text_addf(text, ",\"%s\":{", key);
         any = true;
-        text_add_json(text, fields[i].name, strlen(fields[i].name));
-        text_add(text, ":");
+        json_member(text, &members, &fields[i]);
         json_value(text, &packet, &fields[i], &values[i]);
         const char *name = first == SCOPE_PAYLOAD ? event_names_of_field(names, event, i) : NULL;
         if (!name && !fields[i].label_count)
@@ -272,13 +322,14 @@ static void json_scope(struct text *text, const struct event *event, const char 
             text_add(&label, name);
         else if (!format_label(&label, &fields[i], &values[i]))
             continue;
-        text_addf(&label_key, "%s.label", fields[i].name);
+        text_addf(&label_key, "%s.label", own_name(&fields[i]));
         text_add(text, ",");
         text_add_json(text, text_get(&label_key), label_key.length);
         text_add(text, ":");
         text_add_json(text, text_get(&label), label.length);
         text->failed |= label_key.failed || label.failed;
     }
+    json_end(text, &members, NULL);
     text_add(text, any ? "}" : "");
 }
 

@@ -67,13 +67,34 @@ static int flatten_elements(struct compiler *c, const struct field_class *fc, en
     return r;
 }
 
-int layout_flatten(struct compiler *c, const struct field_class *fc, const char *name, enum field_scope scope,
-                   bool optional, int depth)
+struct place {
+    const char *name, *own_name;
+    const struct trace_parent *parent;
+};
+
+/* The parent of its members; NULL, which none that is nested has, at the top. */
+static int enter(struct compiler *c, const struct place *at, const struct trace_parent **ret_parent)
+{
+    *ret_parent = NULL;
+    if (!at->name[0])
+        return 0;
+    struct trace_parent *parent = arena_alloc(&c->meta->arena, sizeof(*parent));
+    if (!parent)
+        return out_of_memory(c);
+    *parent = (struct trace_parent){at->own_name, at->parent, at->parent ? at->parent->depth + 1 : 0};
+    *ret_parent = parent;
+    return 0;
+}
+
+static int flatten(struct compiler *c, const struct field_class *fc, const struct place *at,
+                   enum field_scope scope, bool optional, int depth)
 {
     int r = 0;
     if (fc->kind == KIND_OPTIONAL)
-        return layout_flatten(c, fc->members[0].class, name, scope, true, depth + 1);
+        return flatten(c, fc->members[0].class, at, scope, true, depth + 1);
     if (fc->kind == KIND_STRUCT || fc->kind == KIND_VARIANT) {
+        const struct trace_parent *parent;
+        r = enter(c, at, &parent);
         for (uint32_t i = 0; r >= 0 && i < fc->member_count; i++) {
             char number[16];
             const char *own = fc->members[i].name;
@@ -83,10 +104,12 @@ int layout_flatten(struct compiler *c, const struct field_class *fc, const char 
             }
             if (c->meta->arena.held_bytes > METADATA_MAX_MEMORY)
                 return out_of_memory(c);
-            const char *full = join(c, name, shown_name(c->meta, own));
-            r = full ? layout_flatten(c, fc->members[i].class, full, scope,
+            struct place member = {.name = join(c, at->name, shown_name(c->meta, own)), .parent = parent};
+            if (member.name)
+                member.own_name = member.name + (at->name[0] ? strlen(at->name) + 1 : 0);
+            r = member.name ? flatten(c, fc->members[i].class, &member, scope,
                                       optional || fc->kind == KIND_VARIANT, depth + 1)
-                     : out_of_memory(c);
+                            : out_of_memory(c);
         }
         return r;
     }
@@ -97,7 +120,9 @@ int layout_flatten(struct compiler *c, const struct field_class *fc, const char 
         return problem_set(c->problem, -E2BIG, "%s: an event of more than %d fields", c->meta->path,
                            METADATA_MAX_SLOTS);
     struct leaf leaf = {.optional = optional,
-                        .field = {.name = name,
+                        .field = {.name = at->name,
+                                  .own_name = at->own_name,
+                                  .parent = at->parent,
                                   .type = leaf_type(fc),
                                   .scope = scope,
                                   .base = fc->base,
@@ -109,4 +134,10 @@ int layout_flatten(struct compiler *c, const struct field_class *fc, const char 
     if (r >= 0 && array_add(&c->leaves, leaf) < 0)
         r = out_of_memory(c);
     return r;
+}
+
+int layout_flatten(struct compiler *c, const struct field_class *fc, const char *name, enum field_scope scope,
+                   bool optional, int depth)
+{
+    return flatten(c, fc, &(struct place){.name = name, .own_name = name}, scope, optional, depth);
 }

@@ -258,6 +258,24 @@ test('no clock, no time', () => {
     assert.equal(run(sonde, 'trace', 'events', folder).out, '- clockless string str="one"\n- clockless string str="two"\n');
 });
 
+test('structures within structures stay what they are in JSON', () => {
+    const folder = path.join(scratch, 'nested'), byte = { type: 'fixed-length-unsigned-integer', length: 8, 'byte-order': 'little-endian', alignment: 8 };
+    const structure = (members) => ({ type: 'structure', 'member-classes': Object.entries(members).map(([name, field]) => ({ name, 'field-class': field })) });
+    const point = structure({ x: byte, at: structure({ x: byte, y: byte }) });
+    const fragments = [{ type: 'preamble', version: 2 }, { type: 'data-stream-class' },
+        { type: 'event-record-class', name: 'drawn', 'payload-field-class': structure({ x: byte, point, line: { type: 'static-length-array', length: 2, 'element-field-class': point } }) }];
+    fs.mkdirSync(folder);
+    fs.writeFileSync(path.join(folder, 'metadata'), fragments.map(f => `\x1e${JSON.stringify(f)}\n`).join(''));
+    fs.writeFileSync(path.join(folder, 'stream'), Buffer.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+    const drawn = { x: 1, point: { x: 2, at: { x: 3, y: 4 } }, line: [{ x: 5, at: { x: 6, y: 7 } }, { x: 8, at: { x: 9, y: 10 } }] };
+    for (const command of [['trace', 'events', '--json'], ['convert', '--to', 'json', '-o', '-']]) {
+        const { status, out, err } = run(sonde, ...command, folder);
+        assert.equal(status, 0, err);
+        const event = JSON.parse(out);
+        assert.deepEqual(event.fields ?? event.payload, drawn, out);
+    }
+});
+
 test('a truncated file gives what is whole, and says what is lost', { skip: noLttng }, () => {
     const cut = path.join(scratch, 'cut');
     fs.cpSync(made().orders, cut, { recursive: true });

@@ -188,6 +188,9 @@ static void one_that_lies_has_none(void **state)
     p.functions[2] = WAITS_AT + sizeof(WAITS) - 1; /* it ends within one */
     refused(p);
     p = usual();
+    p.waits[9] = 0xcb; /* a far return */
+    refused(p);
+    p = usual();
     memcpy(p.waits + 8, "\xff\xe0", 2); /* jmp *%rax */
     refused(p);
     p = usual();
