@@ -23,6 +23,9 @@ struct plan {
     bool many;           /* MANY requests */
     bool one_host;       /* serves all of region r1, of the newer side */
     bool status;         /* failures have an attribute that says so */
+    bool also_r3;        /* region r3 fails as r1 does */
+    double beside_fails; /* of the newer ones of region r1 that are not of plan p2 */
+    double always_p2;    /* of both sides' plan p2, of which the newer side has three times as many */
 };
 
 static void add_request(struct diagnosis *diagnosis, struct stats_random *random, const struct plan *plan,
@@ -30,13 +33,18 @@ static void add_request(struct diagnosis *diagnosis, struct stats_random *random
 {
     bool newer = i % 2;
     unsigned region = (unsigned)(stats_random_unit(random) * 4),
-             kind = (unsigned)(stats_random_unit(random) * 3),
+             kind = (unsigned)(stats_random_unit(random) * (plan->always_p2 > 0 && newer ? 9 : 3)),
              shard = (unsigned)(stats_random_unit(random) * 8);
-    bool chosen = plan->planted > 0 && region == 1 && (plan->planted < 2 || kind == 2) &&
-                  (plan->planted < 3 || shard == 3);
+    kind = kind > 2 ? 2 : kind;
+    bool chosen = plan->planted > 0 && (region == 1 || (plan->also_r3 && region == 3)) &&
+                  (plan->planted < 2 || kind == 2) && (plan->planted < 3 || shard == 3);
     double probability = chosen  ? newer ? plan->newer_fails : plan->older_fails
                          : newer ? plan->base + plan->everywhere
                                  : plan->base;
+    if (newer && region == 1 && kind != 2 && plan->beside_fails > 0)
+        probability = plan->beside_fails;
+    if (kind == 2)
+        probability += plan->always_p2;
     bool fails = stats_random_unit(random) < probability;
     char values[4][16];
     snprintf(values[0], sizeof(values[0]), "r%u", region);
@@ -98,8 +106,8 @@ static void check(struct plan plan, enum expected expected, const char *const *p
         if (expected)
             assert_int_equal(found->cause.length, count);
         if (count) {
-            assert_true((expected == PART || found->cause.coverage > 0.6) &&
-                        found->share > 3 * found->share_outside);
+            assert_true((expected == PART || found->cause.coverage > (plan.also_r3 ? 0.4 : 0.6)) &&
+                        found->share > (plan.also_r3 ? 2 : 3) * found->share_outside);
             assert_true(found->share > found->share_older && found->errors <= found->cause.requests);
         }
         text_done(&words);
@@ -161,6 +169,35 @@ static void outcomes_are_no_causes(void **state)
           (const char *const[]){"region=r1", NULL});
 }
 
+/* Two regions that fail explain more than all requests do, and the first of them is named. */
+static void two_parts_are_not_everywhere(void **state)
+{
+    check(
+        (struct plan){.planted = 1, .newer_fails = 0.3, .older_fails = 0.005, .base = 0.005, .also_r3 = true},
+        WHOLE, (const char *const[]){"region=r", NULL});
+}
+
+/* A region of which one plan fails most, but the others, too. */
+static void the_worst_part_does_not_stand_for_the_whole(void **state)
+{
+    check(
+        (struct plan){
+            .planted = 2, .newer_fails = 0.5, .older_fails = 0.005, .base = 0.005, .beside_fails = 0.05},
+        WHOLE, (const char *const[]){"region=r1", NULL});
+}
+
+/* A plan that always failed, and is asked for more often now: that its requests are more is no cause. */
+static void like_is_compared_with_like(void **state)
+{
+    check((struct plan){.planted = 1,
+                        .newer_fails = 0.4,
+                        .older_fails = 0.005,
+                        .base = 0.005,
+                        .many = true,
+                        .always_p2 = 0.2},
+          WHOLE, (const char *const[]){"region=r1", NULL});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +206,9 @@ int main(void)
         cmocka_unit_test(errors_everywhere_have_no_part),
         cmocka_unit_test(what_failed_before_is_not_named),
         cmocka_unit_test(outcomes_are_no_causes),
+        cmocka_unit_test(two_parts_are_not_everywhere),
+        cmocka_unit_test(the_worst_part_does_not_stand_for_the_whole),
+        cmocka_unit_test(like_is_compared_with_like),
         cmocka_unit_test(a_part_that_all_together_hardly_show_is_found),
         cmocka_unit_test(chance_is_no_part),
         cmocka_unit_test(a_host_is_no_part),
