@@ -5,7 +5,7 @@ const express = require('express');
 const { DataTypes, QueryTypes, Sequelize } = require('sequelize');
 const { begin, ready, trouble } = require('./truth.js');
 
-const database = new Sequelize('postgres', process.env.DB_USER, '', { host: '127.0.0.1', port: Number(process.env.DB_PORT), dialect: 'postgres', logging: false, pool: { min: 2, max: 2, idle: 60_000, acquire: 60_000 } });
+const database = new Sequelize('postgres', process.env.DB_USER, '', { host: '127.0.0.1', port: Number(process.env.DB_PORT), dialect: 'postgres', logging: false, pool: { min: 2, max: trouble === 'healthy' ? 10 : 2, idle: 60_000, acquire: 60_000 } });
 const Article = database.define('article', { name: DataTypes.TEXT, price: DataTypes.INTEGER }, { timestamps: false });
 const ask = async (text, name) => {
     const end = begin(name);
