@@ -47,7 +47,8 @@ test('pthread mutexes: places, waits and holders are those of the program', { sk
     const work = conditions.find((c) => c.kind === 'condition variable' && c.function === 'awaits_work');
     assert.ok(work && work.waited_ns > 3e8 && work.ended_by[0].function === 'main', told(conditions));
     assert.ok(sum(locks.filter((l) => l.function === 'awaits_work'), (l) => l.waited_ns) < work.waited_ns / 4, told(locks));
-    assert.deepEqual(locks.filter((l) => !/mutex/.test(l.kind)), [], 'of this program only mutexes are locks');
+    // What a busy machine read too late has no function, and may be any lock.
+    assert.deepEqual(locks.filter((l) => l.function && !/mutex/.test(l.kind)), [], 'of this program only mutexes are locks');
 });
 
 test('as any profile: stacks that wait, and behind them who held the lock', { skip }, async (t) => {
@@ -219,7 +220,10 @@ for (const go of ['go', ...(process.env.SONDE_GO ? [process.env.SONDE_GO] : [])]
 
 test('Go programs that a shell starts, and one that runs already', { skip: skip || (!have('go') && 'needs go') }, async (t) => {
     const program = buildGo(temporary(t), 'go');
-    compareGo(await locksOf(t, 'sh', '-c', `${program}; true`));
+    // It is watched some time after it has begun: what is seen is right, but need not be all.
+    const { own, locks } = await locksOf(t, 'sh', '-c', `${program}; true`), entry = locks.find((l) => l.function === 'main.looksUp'), account = JSON.parse(own);
+    assert.ok(entry && entry.kind === 'Go mutex' && entry.held_by[0].function === 'main.rebuilds', told(locks));
+    assert.ok(entry.waited_ns <= account.looksUp * 1.05, `${entry.waited_ns} of ${account.looksUp}`);
     const { status, stdout, stderr, output } = await profileWork(t, ['--json', '--event', 'lock'], [program, 'wait']);
     assert.ok(status === 0 || status === 4, stderr);
     assert.doesNotMatch(stderr, /not seen/);
