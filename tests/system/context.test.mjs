@@ -95,6 +95,14 @@ test('what V8 carries needs no hooks: awaits, callbacks, pools of promises', { s
     if (!losses.length) assert.ok(result.proved >= truth.commands * 0.999, `${result.proved} of ${truth.commands}`);
 });
 
+// Node gives ids to what it runs later: whose code took an id is known.
+for (const node of NODES)
+    test(`immediates, timers and ticks need no hooks either (${versionOf(node)})`, { skip: skip || ((major(node) < 18 || major(node) >= 24) && 'V8 does not carry for sonde there') }, async (t) => {
+        const { folder, truth, losses, result } = await run(t, node, 'ticks,ticks,ticks,ticks,immediate', 30, { own: 'none', context: 'native' });
+        assert.equal(modeOf(folder), 'carried');
+        if (!losses.length) assert.ok(result.proved >= truth.commands * 0.75, `${result.proved} of ${truth.commands}`);
+    });
+
 for (const node of NODES)
     for (const context of ['auto', 'native', 'script'])
         test(`thenables, pools that call those who wait, and other V8 contexts: none is given to a wrong request (--context ${context}, ${versionOf(node)})`, { skip }, async (t) => {

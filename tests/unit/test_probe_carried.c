@@ -37,6 +37,12 @@ uint64_t execution_async_id(struct carried *of)
     return execution;
 }
 
+static int scopes_looked_at;
+void execution_is(struct carried *of, uint64_t async_id)
+{
+    scopes_looked_at++;
+}
+
 struct carried *carried_own(void)
 {
     return carried.on ? &carried : NULL;
@@ -251,6 +257,224 @@ static void timers_are_lost(void **state)
     close_scope();
 }
 
+/* ---- ids ---- */
+
+static double ids[4]; /* as Node has them: of what runs, ..., the newest */
+static const struct {
+    uint64_t other;
+    const void *ids;
+} environment = {.ids = ids};
+
+/* The ids of the environment are believed. */
+static void with_ids(void)
+{
+    ids[NEWEST_ID_AT] = 100;
+    carried.ids = (const uint64_t *const *)&environment.ids;
+}
+
+static double made(void)
+{
+    return ++ids[NEWEST_ID_AT];
+}
+
+static uint32_t current_in(double id)
+{
+    execution = (uint64_t)id;
+    ids[EXECUTION_ID_AT] = id;
+    return current();
+}
+
+static void what_a_request_has_made_is_its(void **state)
+{
+    with_ids();
+    double before = made();
+    open_scope(PARSER, 7, true);
+    double first = made(), second = made();
+    close_scope();
+    open_scope(RESOURCE, 0, false);
+    double nobodys = made();
+    close_scope();
+    open_scope(PARSER, 8, true);
+    double third = made();
+    carried_closing(&carried, thread, innermost());
+    double in_ticks = made();
+    assert_int_equal(current_in(99), 0); /* a tick of which nothing is known, of whoever went before */
+    microtasks(NULL);
+    double after_microtasks = made();
+    close_scope();
+    double outside = made();
+
+    open_scope(0, 0, false); /* immediates, one after the other */
+    assert_int_equal(current_in(first), 7);
+    assert_int_equal(current_in(second), 7);
+    assert_int_equal(current_in(nobodys), NONE);
+    assert_int_equal(current_in(third), 8);
+    double in_immediate = made();
+    assert_int_equal(current_in(before), 0);
+    assert_int_equal(current_in(in_ticks), 0);
+    assert_int_equal(current_in(after_microtasks), 0);
+    assert_int_equal(current_in(outside), 0);
+    assert_int_equal(current_in(in_immediate), 0);
+    assert_int_equal(current_in(0), 0);
+    assert_int_equal(current_in(made() + 1), 0);
+    close_scope();
+}
+
+static double made_in_reaction, made_later;
+static int reaction_and_another(void)
+{
+    stands = number(7);
+    assert_int_equal(current(), 7);
+    made_in_reaction = made();
+    open_scope(RESOURCE, 8, false);
+    close_scope();
+    stands = UNDEFINED; /* the next reaction, which nobody sees begin */
+    made_later = made();
+    return 1;
+}
+
+/* One after the other is one piece. */
+static void what_goes_on_is_one_piece(void **state)
+{
+    with_ids();
+    open_scope(PARSER, 7, true);
+    double first = made();
+    carried_closing(&carried, thread, innermost());
+    double in_tick = made();
+    close_scope();
+    assert_int_equal(carried.taker_count, 1);
+    open_scope(PARSER, 8, true);
+    double other = made();
+    close_scope();
+    open_scope(0, 0, false);
+    assert_int_equal(current_in(first), 7);
+    assert_int_equal(current_in(in_tick), 7);
+    assert_int_equal(current_in(other), 8);
+    close_scope();
+}
+
+static void in_microtasks_who_makes_what_is_not_known(void **state)
+{
+    with_ids();
+    open_scope(PARSER, 7, true);
+    microtasks(reaction_and_another);
+    close_scope();
+    open_scope(0, 0, false);
+    assert_int_equal(current_in(made_in_reaction), 0);
+    assert_int_equal(current_in(made_later), 0);
+    close_scope();
+}
+
+static double resource_of_8;
+static int bound_in_microtasks(void)
+{
+    stands = UNDEFINED;
+    assert_int_equal(current_in(resource_of_8), 8); /* queueMicrotask() */
+    stands = number(7);
+    assert_int_equal(current_in(resource_of_8),
+                     UINT32_MAX); /* a promise's, or somebody has entered a resource */
+    return 0;
+}
+
+static void resources_that_are_entered(void **state)
+{
+    with_ids();
+    open_scope(PARSER, 8, true);
+    resource_of_8 = made();
+    close_scope();
+    open_scope(PARSER, 7, true);
+    assert_int_equal(current_in(resource_of_8), 8);
+    assert_int_equal(current_in(PARSER), 7);
+    assert_int_equal(current_in(made()), 7);
+    microtasks(bound_in_microtasks);
+    close_scope();
+}
+
+static void nested_callbacks_make_their_own(void **state)
+{
+    with_ids();
+    open_scope(PARSER, 7, true);
+    double first = made();
+    open_scope(RESOURCE, 8, true);
+    double inner = made();
+    close_scope();
+    double second = made();
+    carried_closing(&carried, thread, innermost());
+    close_scope();
+    open_scope(0, 0, false);
+    assert_int_equal(current_in(first), 7);
+    assert_int_equal(current_in(inner), 8);
+    assert_int_equal(current_in(second), 7);
+    close_scope();
+}
+
+/* An inner scope's end was not seen: what came last may be of either. */
+static void a_scope_that_ended_unseen(void **state)
+{
+    with_ids();
+    open_scope(PARSER, 7, true);
+    open_scope(RESOURCE, 8, true);
+    double last = made();
+    carried_closing(&carried, thread, &thread->callbacks[0]);
+    thread->callback_count = 1;
+    close_scope();
+    open_scope(0, 0, false);
+    assert_int_equal(current_in(last), 0);
+    close_scope();
+}
+
+static void the_newest_takers_are_kept(void **state)
+{
+    with_ids();
+    double ids_of[CARRIED_TAKERS + 10];
+    for (uint32_t i = 0; i < CARRIED_TAKERS + 10; i++) {
+        open_scope(PARSER, 1000 + i, true);
+        ids_of[i] = made();
+        close_scope();
+    }
+    open_scope(0, 0, false);
+    for (uint32_t i = 0; i < CARRIED_TAKERS + 10; i++)
+        assert_int_equal(current_in(ids_of[i]), i < 10 ? 0 : 1000 + i);
+    close_scope();
+}
+
+/* Sonde was away; or the ids are another environment's, or no longer believed. */
+static void ids_that_are_begun_anew(void **state)
+{
+    with_ids();
+    open_scope(PARSER, 7, true);
+    double away = made();
+    carried_again(&carried);
+    double unseen = made();
+    close_scope();
+    open_scope(PARSER, 8, true);
+    double later = made();
+    close_scope();
+    open_scope(0, 0, false);
+    assert_int_equal(current_in(away), 0);
+    assert_int_equal(current_in(unseen), 0);
+    assert_int_equal(current_in(later), 8);
+    close_scope();
+    ids[NEWEST_ID_AT] = 50;
+    open_scope(PARSER, 9, true); /* which has not made that */
+    assert_int_equal(current_in(later), UINT32_MAX);
+    close_scope();
+}
+
+static void ids_that_are_not_believed(void **state)
+{
+    with_ids();
+    open_scope(PARSER, 7, true);
+    double first = made();
+    close_scope();
+    carried.ids = NULL;
+    scopes_looked_at = 0;
+    open_scope(0, 0, false);
+    assert_int_equal(scopes_looked_at, 1); /* they may be later */
+    assert_int_equal(current_in(first), 0);
+    close_scope();
+}
+
 static void somebody_elses_value(void **state)
 {
     open_scope(PARSER, 7, true);
@@ -307,6 +531,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(microtasks_within_a_callback, set_up, tear_down),
         cmocka_unit_test_setup_teardown(resources, set_up, tear_down),
         cmocka_unit_test_setup_teardown(timers_are_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_request_has_made_is_its, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_goes_on_is_one_piece, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(in_microtasks_who_makes_what_is_not_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(resources_that_are_entered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nested_callbacks_make_their_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_scope_that_ended_unseen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_newest_takers_are_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ids_that_are_begun_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ids_that_are_not_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(somebody_elses_value, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ticks_left_over_by_an_exception, set_up, tear_down),
         cmocka_unit_test_setup_teardown(scopes_that_are_not_kept, set_up, tear_down),

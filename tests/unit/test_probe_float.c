@@ -17,7 +17,7 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
 void callback_known(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
 {
 }
-void context_scope(struct probe_thread *self, uint64_t async_id)
+void context_scope(struct probe_thread *self, const void *of, uint64_t async_id)
 {
 }
 void resource_made(struct probe_thread *self, const void *environment, const uint64_t *type,
@@ -69,6 +69,26 @@ static void asked_until_both_agree(void **state)
     carried_environment(&carried, &other);
     assert_int_equal(execution_async_id(&carried), 99);
     assert_int_equal(asked, 1);
+}
+
+/* So does what callback scopes begin with. */
+static void not_asked_once_scopes_agree(void **state)
+{
+    prepare(&carried, offsetof(__typeof__(environment), execution_id));
+    for (int i = 0; i < 40; i++) {
+        stands = i / 2; /* one and the same proves nothing */
+        execution_is(&carried, (uint64_t)(i / 2));
+        assert_int_equal(carried.ids != NULL, i >= 32);
+    }
+    stands = 7;
+    assert_int_equal(execution_async_id(&carried), 7);
+    assert_int_equal(asked, 0);
+    prepare(&carried, offsetof(__typeof__(environment), execution_id));
+    for (int i = 0; i < 40; i++) {
+        stands = i % 10 ? i : 5; /* mostly */
+        execution_is(&carried, (uint64_t)i);
+        assert_null(carried.ids);
+    }
 }
 
 static void asked_where_they_do_not(void **state)
@@ -128,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asked_until_both_agree),
+        cmocka_unit_test(not_asked_once_scopes_agree),
         cmocka_unit_test(asked_where_they_do_not),
         cmocka_unit_test(asked_where_the_place_is_unknown),
         cmocka_unit_test(ids_of_a_scope_are_whole_numbers),

@@ -36,10 +36,71 @@ static bool is_small_integer(uint64_t value)
     return !(value & UINT32_MAX);
 }
 
+static uint32_t number_of(uint64_t value)
+{
+    return (uint32_t)(value >> 32);
+}
+
+/* ---- ids: whose code took them ---- */
+
+/* One of Node's ids, by its bits; 0: not known. */
+static inline uint64_t id_bits(const struct carried *v, int at)
+{
+    return LIKELY(v->ids) ? (*v->ids)[at] : 0;
+}
+
+/* Node has given out ids since the value was set that stands: they are that request's, or no request's. */
+static __attribute__((noinline)) void taken(struct carried *v, uint64_t newest)
+{
+    if (UNLIKELY(newest < v->taken_before)) { /* another environment's, or not believed any more */
+        v->taker_count = 0;
+    } else if (v->taken_before && v->value != v->value_nobody) {
+        uint32_t place = (v->taker_count - 1) % CARRIED_TAKERS, number = number_of(v->value);
+        bool goes_on =
+            v->taker_count && v->takers[place].last == v->taken_before && v->takers[place].number == number;
+        if (!goes_on) {
+            place = v->taker_count++ % CARRIED_TAKERS;
+            v->takers[place].before = v->taken_before;
+        }
+        v->takers[place].last = newest;
+        v->takers[place].number = number;
+    }
+    v->taken_before = newest;
+}
+
+/* Whose code took the id that runs: of an immediate, a timer, a tick, an AsyncResource. 0: not known. */
+static uint32_t taker_of_running(struct carried *v)
+{
+    uint64_t id = id_bits(v, EXECUTION_ID_AT), newest = id_bits(v, NEWEST_ID_AT);
+    if (v->taken_before && newest != v->taken_before)
+        taken(v, newest);
+    uint32_t high = v->taker_count, low = high > CARRIED_TAKERS ? high - CARRIED_TAKERS : 0;
+    while (low < high) { /* the newest that begins before it */
+        uint32_t middle = low + (high - low) / 2;
+        if (v->takers[middle % CARRIED_TAKERS].before < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint32_t place = (low - 1) % CARRIED_TAKERS;
+    return low && v->takers[place].before < id && id <= v->takers[place].last ? v->takers[place].number : 0;
+}
+
+/* ---- the value ---- */
+
 static void set(struct carried *v, uint64_t value)
 {
+    uint64_t newest = id_bits(v, NEWEST_ID_AT);
+    if (newest != v->taken_before)
+        taken(v, newest);
     v->value = value;
     ((void (*)(void *, local))(uintptr_t)sonde_config.node.carried_set)(v->owner, &value);
+}
+
+/* Other code than the value says may run until it is set again. */
+static void others_run(struct carried *v)
+{
+    v->taken_before = 0;
 }
 
 static uint64_t get(const struct carried *v)
@@ -76,7 +137,11 @@ bool carried_start(struct carried *v, void *isolate, void *context, uint64_t und
     v->owner = sonde_config.node.carried_of_context ? context : isolate;
     v->value_nobody = undefined;
     v->environment = NULL;
+    v->ids = NULL;
     v->ticks_are = ANYBODYS; /* those that wait now */
+    v->taker_count = 0;
+    others_run(v);
+    v->settling = CARRIED_SETTLING;
     v->fading = v->foreign = v->draining = v->in_microtasks = v->found = v->lost = 0;
     for (uint32_t i = 0; i < CARRIED_RESOURCES; i++)
         v->resources[i].async_id = 0;
@@ -99,6 +164,8 @@ void carried_again(struct carried *v)
 {
     v->ticks_are = ANYBODYS;
     v->draining = v->in_microtasks = 0;
+    v->settling = CARRIED_SETTLING;
+    others_run(v);
     set(v, v->value_nobody);
 }
 
@@ -126,7 +193,12 @@ void carried_scope(struct carried *v, struct probe_thread *self, uint64_t async_
     if (!callback ||
         callback->self != self->context_scope) { /* one that is not kept: nobody would take it back */
         change(v, small_integer(NONE));
+        others_run(v);
         return;
+    }
+    if (UNLIKELY(v->settling)) {
+        v->settling--;
+        execution_is(v, async_id);
     }
     if (keep)
         carried_keep(v, async_id, number);
@@ -149,8 +221,12 @@ void carried_scope(struct carried *v, struct probe_thread *self, uint64_t async_
 
 void carried_closing(struct carried *v, struct probe_thread *self, const struct probe_callback *callback)
 {
-    if (callback != self->callbacks)
-        return;
+    if (UNLIKELY(self->callback_count != 1)) {
+        if (callback != &self->callbacks[self->callback_count - 1])
+            others_run(v); /* inner ones ended unseen */
+        if (callback != self->callbacks)
+            return;
+    }
     v->draining = 1;
     change(v, v->ticks_are && v->ticks_are != ANYBODYS ? small_integer(v->ticks_are) : v->value_nobody);
 }
@@ -167,6 +243,8 @@ void carried_closed(struct carried *v, const struct probe_callback *callback, bo
     if (v->draining && !v->in_microtasks && value != small_integer(v->ticks_are))
         value = v->value_nobody;
     change(v, value);
+    if (v->in_microtasks) /* one reaction follows the other unseen */
+        others_run(v);
 }
 
 /* Node's execution id is what it must be, where no AsyncResource has been entered: the resource's of the
@@ -185,15 +263,18 @@ uint32_t carried_current(struct carried *v, const struct probe_thread *self, boo
 {
     uint64_t value = standing(v);
     *ret_entered = false;
-    if (value == v->value_nobody)
-        return 0;
-    if (!is_small_integer(value)) {
+    if (!is_small_integer(value) && value != v->value_nobody) {
         v->foreign = 1;
         return 0;
     }
-    uint32_t number = (uint32_t)(value >> 32);
-    *ret_entered = number > NONE && !same_execution(v, self);
-    return number;
+    uint32_t number = value == v->value_nobody ? 0 : number_of(value);
+    if (LIKELY(number == NONE || (number && same_execution(v, self))))
+        return number;
+    /* A reaction that Node's hooks are told of has its promise's id: the caller is to know. */
+    bool reaction = number && v->in_microtasks && self->callback_count == v->microtasks_outer;
+    uint32_t taker = reaction ? 0 : taker_of_running(v);
+    *ret_entered = number && !taker;
+    return taker ? taker : number;
 }
 
 void carried_drop(struct carried *v)
@@ -234,7 +315,9 @@ HOT_HOOK(int, v8_microtasks, void *queue, void *isolate)
 HOOK(void, node_uncaught, void *isolate, void *error, void *message, bool from_promise)
 {
     struct carried *v = carried_own();
-    if (v && v->isolate == isolate)
+    if (v && v->isolate == isolate) {
         v->ticks_are = ANYBODYS;
+        others_run(v);
+    }
     sonde_orig_node_uncaught(isolate, error, message, from_promise);
 }

@@ -5,8 +5,20 @@
 
 #include "probe/probe.h"
 
-/* Resources of a request that will call back, and parsers: the newest of each, by async id modulo. */
-enum { CARRIED_RESOURCES = 4096 };
+/* Resources of a request that will call back, and parsers: the newest of each, by async id modulo. And pieces
+ * of code that took ids, the newest. */
+enum { CARRIED_RESOURCES = 4096, CARRIED_TAKERS = 4096 };
+
+/* After how many scopes what is lost counts: what waited when the number began to be carried is lost, and the
+ * environment's ids are not believed yet. */
+enum { CARRIED_SETTLING = 64 };
+
+/* The ids that an environment points to are believed once the one of what runs was what Node said, or what a
+ * callback scope began with, for so many different ones. */
+enum { CARRIED_AGREEMENTS = 16 };
+
+/* Where Node's AsyncHooks has its ids, all doubles, from where an environment points to (since Node 8). */
+enum { EXECUTION_ID_AT = 0, NEWEST_ID_AT = 2 };
 
 /* Of one thread with a Node environment. */
 struct carried {
@@ -20,6 +32,7 @@ struct carried {
     /* Node's environment, where the id of what runs stands (probe_float.c); NULL: ask Node. And of how many
      * ids in turn that was what Node said, and the last of them. */
     const void *environment;
+    const uint64_t *const *ids; /* where it points to Node's ids; NULL: not believed */
     uint64_t agreed_id;
     uint32_t agreed;
     void *isolate;
@@ -29,10 +42,19 @@ struct carried {
     uint32_t draining;  /* the outermost callback has returned: ticks, then microtasks, run */
     uint32_t in_microtasks, microtasks_outer; /* they run; callbacks that were open then */
     uint32_t found, lost; /* operations whose request was known, and was not (probe_context.c) */
+    uint32_t settling;    /* scopes until those that are lost count */
+    /* The newest id that Node had given out when value was set; 0: not known, or other code runs now, too.
+     * Ids are doubles here, compared by their bits, which have the same order. */
+    uint64_t taken_before;
+    uint32_t taker_count; /* ever */
     struct {
         uint64_t async_id;
         uint32_t number;
     } resources[CARRIED_RESOURCES];
+    struct {
+        uint64_t before, last; /* ids behind before, up to last, */
+        uint32_t number;       /* were taken by that request's code */
+    } takers[CARRIED_TAKERS];
 };
 
 /* Whether V8 can carry numbers in this process; *ret_later: not yet, but perhaps when microtasks have run. */
@@ -74,11 +96,15 @@ static inline void carried_environment(struct carried *v, const void *environmen
     if (LIKELY(v->environment == environment) || !sonde_config.node.execution_field)
         return;
     v->environment = environment;
+    v->ids = NULL;
     v->agreed = 0;
 }
 
 /* The id of the asynchronous resource whose code runs, as Node has it (probe_float.c). */
 uint64_t execution_async_id(struct carried *v);
+
+/* That is the id of what runs now: does the environment say so? */
+void execution_is(struct carried *v, uint64_t async_id);
 
 /* This thread's; NULL when it carries none. */
 struct carried *carried_own(void);

@@ -117,7 +117,7 @@ uint32_t carried_operation(struct context_cell *c, struct probe_thread *self)
         v->found += number > 1;
         return number;
     }
-    if (c->next_number && ++v->lost >= LOST_MIN && v->lost > v->found / LOST_ONE_OF)
+    if (c->next_number && !v->settling && ++v->lost >= LOST_MIN && v->lost > v->found / LOST_ONE_OF)
         go_over(c);
     return c->next_number ? SONDE_CONTEXT_LOST : 0;
 }
@@ -198,6 +198,15 @@ static void enter_shared(struct context_cell *c, uint64_t async_id)
     }
 }
 
+/* The request that begins is entered. Nobody is to be, before somebody asks: the script would do nothing. */
+static void script_enter(struct context_cell *c)
+{
+    if (c->cell[WANTED])
+        script_ask(c, ENTER, 0);
+    else
+        c->cell[BEGINS] = 0;
+}
+
 /* False: the script, too, is to hear of it. */
 static bool carried_scope_entered(struct context_cell *c, struct probe_thread *self, uint64_t async_id)
 {
@@ -205,6 +214,8 @@ static bool carried_scope_entered(struct context_cell *c, struct probe_thread *s
     uint32_t number = c->beginning;
     c->beginning = 0;
     carried_scope(v, self, async_id, number, number && !c->entering_shared);
+    if (number && c->entering_shared && c->entering_stream)
+        carried_keep(v, c->entering_stream, number);
     if (UNLIKELY(v->foreign)) {
         give_way(c);
         return !c->function;
@@ -218,7 +229,7 @@ static bool carried_scope_entered(struct context_cell *c, struct probe_thread *s
     return false;
 }
 
-void context_scope(struct probe_thread *self, uint64_t async_id)
+void context_scope(struct probe_thread *self, const void *environment, uint64_t async_id)
 {
     struct context_cell *c = context_own;
     if (UNLIKELY(!c || !c->function)) {
@@ -251,16 +262,20 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
             go_over(c);
         script_listen(c);
     }
-    if (c->carried.on && carried_scope_entered(c, self, async_id))
-        return;
+    if (c->carried.on) {
+        if (UNLIKELY(c->carried.settling && environment))
+            carried_environment(&c->carried, environment);
+        if (carried_scope_entered(c, self, async_id))
+            return;
+    }
     uint32_t place = (uint32_t)(async_id % STREAMS);
     if (UNLIKELY(self->context_entering)) {
         self->context_entering = 0;
         enter_shared(c, async_id);
-        script_ask(c, ENTER, 0);
+        script_enter(c);
     } else if (UNLIKELY(c->streamed && async_id && c->streams[place].async_id == async_id)) {
         c->cell[BEGINS] = c->streams[place].number;
-        script_ask(c, ENTER, 0);
+        script_enter(c);
     } else if (UNLIKELY(made_by_request(c, async_id))) {
         script_ask(c, LEAVE, 0);
     }

@@ -6,9 +6,10 @@
 
 #include "probe/context.h"
 
-/* A callback scope has just been opened on this thread; async_id 0 when unknown. The script is started in
- * the first one that serves; a request that came with this scope is entered. */
-HOT void context_scope(struct probe_thread *self, uint64_t async_id);
+/* A callback scope has just been opened on this thread, in that node::Environment (NULL: unknown); async_id 0
+ * when unknown. The script is started in the first one that serves; a request that came with this scope is
+ * entered. */
+HOT void context_scope(struct probe_thread *self, const void *environment, uint64_t async_id);
 
 /* The context of an HTTP request that goes to JavaScript now, where the script enters it; 0 without a
  * script. */

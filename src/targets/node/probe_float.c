@@ -21,24 +21,32 @@ static uint64_t whole(double id)
 }
 
 /* Asking Node takes five calls of V8. Where its own code showed sonde from where it loads the id, it is
- * loaded from there, once that was what Node said of so many different ones. */
-enum { AGREEMENTS = 16 };
-
-static uint64_t loaded_id(const void *environment)
+ * loaded from there. */
+static uint64_t loaded_id(const uint64_t *const *ids)
 {
-    return whole(**(const double *const *)(const void *)((const char *)environment +
-                                                         sonde_config.node.execution_field));
+    double id;
+    __builtin_memcpy(&id, *ids + EXECUTION_ID_AT, sizeof(id));
+    return whole(id);
+}
+
+void execution_is(struct carried *v, uint64_t async_id)
+{
+    if (LIKELY(v->ids || !v->environment) || async_id == v->agreed_id)
+        return;
+    const uint64_t *const *ids = (const uint64_t *const *)(const void *)((const char *)v->environment +
+                                                                         sonde_config.node.execution_field);
+    v->agreed = loaded_id(ids) == async_id ? v->agreed + 1 : 0;
+    v->agreed_id = async_id;
+    if (v->agreed == CARRIED_AGREEMENTS)
+        v->ids = ids;
 }
 
 uint64_t execution_async_id(struct carried *v)
 {
-    if (LIKELY(v->environment && v->agreed == AGREEMENTS))
-        return loaded_id(v->environment);
+    if (LIKELY(v->ids))
+        return loaded_id(v->ids);
     uint64_t id = whole(((double (*)(void *))(uintptr_t)sonde_config.node.execution_id)(v->isolate));
-    if (!v->environment || id == v->agreed_id)
-        return id;
-    v->agreed = loaded_id(v->environment) == id ? v->agreed + 1 : 0;
-    v->agreed_id = id;
+    execution_is(v, id);
     return id;
 }
 
@@ -71,10 +79,11 @@ static void find_context(const void *scope, const struct async_context *context)
         sonde_config.node.scope_context = found;
 }
 
-static void scope_begun(struct probe_thread *self, const void *scope, uint64_t async_id)
+static void scope_begun(struct probe_thread *self, const void *scope, const void *environment,
+                        uint64_t async_id)
 {
     self->context_scope = (uintptr_t)scope;
-    context_scope(self, async_id);
+    context_scope(self, environment, async_id);
 }
 
 /* InternalCallbackScope::InternalCallbackScope(Environment*, Local<Object>, async_context const&, int): to
@@ -89,7 +98,7 @@ HOT_HOOK(void, node_scope, void *scope, void *env, void *object, const struct as
     sonde_orig_node_scope(scope, env, object, context, flags, frame);
     if (self) {
         find_context(scope, context);
-        scope_begun(self, scope, async_id);
+        scope_begun(self, scope, env, async_id);
     }
 }
 
@@ -111,7 +120,7 @@ HOT_HOOK(void, node_scope_variant, void *scope, void *env, struct object_or_slot
     sonde_orig_node_scope_variant(scope, env, object, context, flags, frame);
     if (self) {
         find_context(scope, context);
-        scope_begun(self, scope, async_id);
+        scope_begun(self, scope, env, async_id);
     }
 }
 
@@ -131,5 +140,5 @@ HOT_HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
     const struct async_context *context = (const struct async_context *)((const char *)scope + at);
     uint64_t async_id = whole(context->async_id);
     callback_known(self, (uintptr_t)scope, async_id, whole(context->trigger_async_id));
-    scope_begun(self, scope, async_id);
+    scope_begun(self, scope, NULL, async_id);
 }

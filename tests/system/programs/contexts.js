@@ -107,6 +107,15 @@ const PATTERNS = {
         await later(queueMicrotask);
         await get(n, 2);
     },
+    // What the program keeps no promise for.
+    immediate: (n) => new Promise((resolve) => setImmediate(() => client.get(key(n, 0), () => setImmediate(() => client.get(key(n, 1), () => setImmediate(() => client.get(key(n, 2), resolve))))))),
+    ticks: (n) => new Promise((resolve) => {
+        let waiting = 3;
+        const done = () => --waiting || resolve();
+        process.nextTick(() => client.get(key(n, 0), done));
+        setTimeout(() => client.get(key(n, 1), done), n % 5);
+        new AsyncResource('of a request').runInAsyncScope(() => setImmediate(() => client.get(key(n, 2), done)));
+    }),
     async worker(n) { for (let i = 0; i < 3; i++) { await askWorker(n); await get(n, i); } },
     // The connection is made while the first request is served, and serves all.
     async lazy(n) {
