@@ -1,26 +1,18 @@
 /* When a level that is measured every hour went up within the last day. An hour differs from the same hour of
  * other days for three reasons that are not worth an alarm: whole days are slower or faster than others, some
  * hours in succession are, and a few requests say little. How large the first two are is learnt from the days
- * before, of the operation itself and, as that is little, of all others; so is for how long hours are alike,
- * and how often they jump. A step is then looked for with the hours' covariance (generalised least squares):
- * of hours in succession that are all a little slower, each says less than the first, but together they say
- * more; and the hours before the step say what kind of day it is. Where hours jump often, a jump says as much
- * as it is rare among all operations, and those that come behind must show that it stays. */
+ * before, of the operation itself and, as that is little, of all others. A step is then looked for with the
+ * hours' covariance (generalised least squares): of hours in succession that are all a little slower, each
+ * says less than the first, but together they say more; and the hours before the step say what kind of day it
+ * is. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_DAY_STEPS_H
 #define DIAGNOSE_DAY_STEPS_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-enum {
-    DAY_HOURS = 24,
-    DAY_LEVELS = 22 * DAY_HOURS, /* three weeks, and a day more */
-    DAY_LAGS = 8,
-    DAY_LARGE = 8,
-    DAY_SCORES = 128,
-};
+enum { DAY_HOURS = 24, DAY_LEVELS = 22 * DAY_HOURS }; /* three weeks, and a day more */
 
 /* By how many hours ago, the newest first. */
 struct day_levels {
@@ -28,29 +20,19 @@ struct day_levels {
     double level[DAY_LEVELS], error[DAY_LEVELS]; /* error: the standard error of a level */
 };
 
-/* How much the hours of an operation differ: variances beside those errors. */
+/* Variances beside those errors: between days, and between hours of a day; days 0: not known. */
 struct day_scatter {
-    double total;           /* of an hour, about what is usual */
-    double chance;          /* mean square of the errors */
-    double lags[DAY_LAGS];  /* half the mean square of what changes in one hour, in two, ..., with errors */
-    double freedom;         /* degrees of freedom of how much days differ */
+    double day, hour;
+    double freedom;
     float jumps[DAY_HOURS]; /* by hour of the day in UTC: of the change since the hour before, in all 1 */
-    size_t changes;         /* since the hour before, that stayed */
-    float large[DAY_LARGE]; /* the largest of them, in their usual size; 0: no more */
-    uint8_t large_at[DAY_LARGE]; /* hour of the day in UTC */
 };
 
 /* What the other operations say of one more. Zero where nothing is known of them. */
 struct day_prior {
-    double day, hour;                 /* variances, in the middle */
-    double day_freedom, hour_freedom; /* how many degrees of freedom that is worth */
+    double day, hour; /* variances, in the middle */
+    double freedom;   /* how many degrees of freedom that is worth */
     double day_least, hour_least;
     size_t begins; /* at which hour in UTC another day begins: most change then */
-    double same; /* 0 to 1: of what days differ, what begins at that hour; the rest comes little by little */
-    double memory; /* of an hour, in the next; 0: not known */
-    double tail;   /* jumps get rarer by this power of their size; 0: as by the normal distribution */
-    float score[DAY_SCORES]; /* of a jump, in quarters of its usual size: that which is as rare by the normal
-                                distribution */
 };
 
 /* Since when, by how much, and by what chance that is seen where nothing is. */
@@ -62,11 +44,8 @@ struct day_step {
 /* of_day: hour of the newest one in UTC. False where there are too few hours. */
 bool day_scatter_learn(const struct day_levels *levels, size_t of_day, struct day_scatter *ret_scatter);
 
-/* Variances between days and between hours of a day, if an hour is remembered so much in the next. */
-void day_scatter_split(const struct day_scatter *scatter, double memory, double *ret_day, double *ret_hour);
-
-/* Of the scatters of many operations. */
-void day_prior_learn(const struct day_scatter *scatters, size_t count, struct day_prior *prior);
+/* Of the scatters of many operations; sorts them. */
+void day_prior_learn(struct day_scatter *scatters, size_t count, struct day_prior *prior);
 
 /* of_day: the newest hour's, in UTC, where days begin. False where it, or the days before it, are not known.
  */
