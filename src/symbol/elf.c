@@ -56,6 +56,7 @@ struct elf {
     struct function *functions; /* sorted by value */
     size_t function_count;
     bool functions_built;
+    unsigned scans; /* for functions, without that */
 };
 
 /* size bytes of the mapping at offset, or NULL. */
@@ -383,6 +384,7 @@ void elf_forget_indexes(struct elf *elf)
     elf->functions = NULL;
     elf->names_capacity = elf->function_count = 0;
     elf->functions_built = false;
+    elf->scans = 0;
 }
 
 void elf_free(struct elf *elf)
@@ -669,11 +671,13 @@ size_t elf_function_count(struct elf *elf)
     return elf->function_count;
 }
 
-int elf_symbol_at(struct elf *elf, uint64_t address, struct elf_symbol *ret_symbol)
+/* A short function may lie inside a longer one's range (cold parts, local labels): so many are looked at. */
+enum { LOOK_BACK = 8 };
+
+/* The last functions that begin at the address or before it, the last one first. */
+static size_t functions_before(const struct elf *elf, uint64_t address, struct function ret_before[LOOK_BACK])
 {
-    if (!elf->functions_built && build_functions(elf) < 0)
-        return -ENOMEM;
-    size_t low = 0, high = elf->function_count;
+    size_t low = 0, high = elf->function_count, count = 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (elf->functions[middle].value <= address)
@@ -681,9 +685,53 @@ int elf_symbol_at(struct elf *elf, uint64_t address, struct elf_symbol *ret_symb
         else
             high = middle;
     }
-    /* A short function may lie inside a longer one's range (cold parts, local labels): look back a little. */
-    for (size_t back = 0; back < 8 && low > back; back++) {
-        const struct function *f = &elf->functions[low - 1 - back];
+    while (count < LOOK_BACK && low > count) {
+        ret_before[count] = elf->functions[low - 1 - count];
+        count++;
+    }
+    return count;
+}
+
+/* The same without the index. */
+static size_t scan_before(const struct elf *elf, uint64_t address, struct function ret_before[LOOK_BACK])
+{
+    size_t count = 0;
+    for (uint32_t t = 0; t < TABLES; t++)
+        for (size_t i = 0; i < elf->tables[t].count; i++) {
+            Elf64_Sym s;
+            uint32_t where = WHERE(t, i);
+            raw_symbol(elf, where, &s);
+            if (s.st_value > address || (count == LOOK_BACK && s.st_value < ret_before[count - 1].value) ||
+                !symbol_name(elf, where, &s) || !is_code(elf, &s))
+                continue;
+            const struct function f = {s.st_value, where, (uint32_t)MIN(s.st_size, UINT32_MAX)};
+            size_t at = 0;
+            while (at < count && ret_before[at].value > f.value)
+                at++;
+            if (at < count && ret_before[at].value == f.value) {
+                if (better(elf, &f, &ret_before[at]))
+                    ret_before[at] = f;
+                continue;
+            }
+            count = MIN(count + 1, (size_t)LOOK_BACK);
+            memmove(&ret_before[at + 1], &ret_before[at], (count - 1 - at) * sizeof(f));
+            ret_before[at] = f;
+        }
+    return count;
+}
+
+int elf_symbol_at(struct elf *elf, uint64_t address, struct elf_symbol *ret_symbol)
+{
+    /* The index takes as long as some dozens of looks through all symbols, and is forgotten now and then
+     * (elf_forget_indexes()): most files are not asked so often. */
+    enum { SCANS = 32 };
+    struct function before[LOOK_BACK];
+    bool scans = !elf->functions_built && ++elf->scans <= SCANS;
+    if (!scans && !elf->functions_built && build_functions(elf) < 0)
+        return -ENOMEM;
+    size_t count = scans ? scan_before(elf, address, before) : functions_before(elf, address, before);
+    for (size_t back = 0; back < count; back++) {
+        const struct function *f = &before[back];
         Elf64_Sym s;
         raw_symbol(elf, f->where, &s);
         bool inside = s.st_size ? address - f->value < s.st_size : back == 0;

@@ -42,13 +42,46 @@ struct lines {
     ARRAY(struct unit) read;  /* units whose functions are known */
 };
 
+/* Sections that libdw would decompress although nothing here asks for what is in them: where variables lie,
+ * macros, and tables of names. */
+static bool is_of_use(const char *section)
+{
+    static const char *const NOT[] = {"loc", "loclists", "macro", "macinfo", "names", "pubnames", "pubtypes"};
+    if (strncmp(section, ".debug_", 7) != 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(NOT); i++)
+        if (strcmp(section + 7, NOT[i]) == 0)
+            return false;
+    return true;
+}
+
+/* In libdw's image of the file, whose bytes may be others by now, the rest has no contents. */
+static void leave_out(struct elf *elf, char *image)
+{
+    struct elf_section section;
+    Elf64_Ehdr file;
+    memcpy(&file, image, sizeof(file)); /* an elf has one */
+    for (size_t i = 0; elf_section_at(elf, i, &section) == 0; i++) {
+        uint64_t at = file.e_shoff + i * sizeof(Elf64_Shdr);
+        Elf64_Shdr header;
+        if (file.e_shentsize != sizeof(header) || file.e_shoff > elf_size(elf) ||
+            at > elf_size(elf) - sizeof(header))
+            return;
+        if (strncmp(section.name, ".debug_", 7) != 0 || is_of_use(section.name))
+            continue;
+        memcpy(&header, image + at, sizeof(header));
+        header.sh_type = SHT_NOBITS;
+        memcpy(image + at, &header, sizeof(header));
+    }
+}
+
 size_t lines_cost(struct elf *elf)
 {
     struct elf_section section;
     size_t cost = 0;
     for (size_t i = 0; elf_section_at(elf, i, &section) == 0; i++) {
         Elf64_Chdr header;
-        if (strncmp(section.name, ".debug_", 7) != 0 || !section.data)
+        if (!is_of_use(section.name) || !section.data)
             continue;
         if (section.flags & SHF_COMPRESSED && section.size >= sizeof(header)) {
             memcpy(&header, section.data, sizeof(header));
@@ -71,6 +104,8 @@ int lines_open(struct elf *elf, struct lines **ret_lines)
         return -ENOMEM;
     elf_version(EV_CURRENT);
     char *image = elf_scratch(elf); /* libdw marks in the headers what it has decompressed */
+    if (image)
+        leave_out(elf, image);
     l->elf = image ? elf_memory(image, elf_size(elf)) : NULL;
     l->dwarf = l->elf ? dwarf_begin_elf(l->elf, DWARF_C_READ, NULL) : NULL;
     if (!l->dwarf) {
