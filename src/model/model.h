@@ -295,6 +295,7 @@ struct thread {
     struct map async;         /* async id -> async_pack() */
     ARRAY(uint64_t) answered; /* serials whose response was written in the open turn */
     ARRAY(struct request *) open;
+    uint64_t left_ns; /* when the newest of those that are not open any more ended, 0 none */
     uint64_t last_turn_end_ns;
     uint64_t phases_end_ns[3]; /* of its event loop's present iteration and the two before: the last's end */
     uint8_t last_phase;

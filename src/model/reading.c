@@ -36,6 +36,11 @@ struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event
     return added;
 }
 
+bool only_request(const struct thread *thread, const struct request *request, uint64_t since_ns)
+{
+    return thread->open.count == 1 && thread->open.at[0] == request && thread->left_ns <= since_ns;
+}
+
 struct request *answered_in(const struct analysis *a, const struct thread *thread, const struct item *item,
                             bool *several)
 {
@@ -56,7 +61,7 @@ struct context claim_call(struct analysis *a, const struct thread *thread, struc
 {
     bool several = false;
     struct request *owner = answered_in(a, thread, io, &several);
-    if (owner)
+    if (owner && only_request(thread, owner, call->sent_ns))
         call_claim(a, call, owner);
     return owner && call->owner == owner->serial ? decided(owner, KNOWN_INFERRED, call->span)
                                                  : decided(NULL, call->known, VSPAN_NONE);

@@ -17,6 +17,8 @@ struct context {
     uint8_t told;       /* owner is known only from a context's number */
     uint8_t once;       /* for the next callback only, which may be another's all the same: HTTP/2 */
     uint8_t late_write; /* in a callback that goes on with what was written before, by anybody */
+    uint8_t begins;     /* in the callback that owner came with */
+    uint64_t callback;  /* async id of the innermost callback, 0 none or not known */
 };
 
 static inline struct context decided(struct request *owner, enum known known, uint32_t cause)
@@ -37,12 +39,16 @@ static inline struct item *item_or_null(const struct thread *thread, uint32_t in
     for (struct item *child = item_or_null(thread, (parent)->first_child); child != NULL; \
          child = item_or_null(thread, child->next))
 
+/* Whether no other request of the thread was being served since then. */
+bool only_request(const struct thread *thread, const struct request *request, uint64_t since_ns);
+
 /* The one request whose response is written in this part of the turn; NULL when none or several are. */
 struct request *answered_in(const struct analysis *a, const struct thread *thread, const struct item *item,
                             bool *several);
 
 /* A call of unknown owner, whose answer alone this turn brings, and in it a request is answered: it was that
- * request's. */
+ * request's, if there has been no other since the call. With another, it is not known: what answers may have
+ * waited for that one to go on (a lock, a cache). */
 struct context claim_call(struct analysis *a, const struct thread *thread, struct call *call,
                           const struct item *io);
 

@@ -314,6 +314,7 @@ static void leave_thread(struct analysis *a, struct request *request)
     }
     array_done(&request->async_ids);
     context_ends(thread, request);
+    thread->left_ns = MAX(thread->left_ns, request->end_ns);
     for (size_t i = 0; i < thread->open.count; i++)
         if (thread->open.at[i] == request) {
             thread->open.at[i] = thread->open.at[--thread->open.count];

@@ -110,6 +110,17 @@ for (const node of NODES)
             if (!losses.length && (context === 'script' || major(node) >= 24)) assert.ok(result.proved >= truth.commands * 0.999, `${result.proved} of ${truth.commands}`);
         });
 
+// Without a number: what waits for another one's connection, lock, queue or arrival goes on in that one's code, and so does work of
+// no request's. Whatever that sends is ambiguous; what a request's own handler sends before it waits is proved.
+for (const node of NODES)
+    for (const [patterns, least] of [['await,callback,emitter,timers,worker,all', 3], ['pool,files,lock,meet,bound,lazy,queue,calls,thenable,vm,stream', 0], ['background', 0]])
+        test(`without contexts none is given to a wrong request: ${patterns} (--context bounded, ${versionOf(node)})`, { skip }, async (t) => {
+            const { attribution, losses, result } = await run(t, node, patterns, 50, { own: 'none', context: 'bounded' });
+            if (losses.length) return;
+            assert.ok(result.proved >= 50 * least, `${result.proved} proved`);
+            assert.ok(attribution.ambiguous_count > 0, 'the rest is counted');
+        });
+
 // Queries are recognisable by their size, as the commands above. What waits in pg's own queue is sent by whoever reads the answer
 // before: that is nobody's, and no claim is made.
 const withoutPg = !fs.existsSync(path.join(root, 'tests/applications/node_modules/pg')) && 'pg is not installed in tests/applications (make deps)';
@@ -136,6 +147,11 @@ test('queries of pg over few connections: none is given to a wrong request', { s
             if (!losses.length) assert.equal(proved, 3 * COUNT);
         }
 });
+
+for (const pattern of ['files', 'lock', 'meet', 'background'])
+    test(`connections from a pool, locks, meetings, work of no request's: none is given to a wrong request (${pattern})`, { skip }, async (t) => {
+        await run(t, process.execPath, pattern, 50, { own: 'none' });
+    });
 
 for (const [pattern, what] of [['lazy', 'a connection made while a request is served, which sends what others have queued'],
     ['queue', 'a queue of functions with promises'], ['calls', 'a queue of functions with callbacks']])

@@ -193,8 +193,7 @@ static void find_carried(struct target *target, struct sonde_config *config)
                       "_ZN2v87Isolate36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"},
                      {"_ZNK2v87Context36GetContinuationPreservedEmbedderDataEv",
                       "_ZN2v87Context36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"}};
-    uint64_t execution_id = target_address(target, EXECUTION_ID);
-    if (!execution_id || !target->versions[NODE_V8] || target->versions[NODE_V8] >= V8_13_0)
+    if (!config->node.execution_id || !target->versions[NODE_V8] || target->versions[NODE_V8] >= V8_13_0)
         return;
     for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && !config->node.carried_set; i++) {
         uint64_t get = target_address(target, FUNCTIONS[i].get),
@@ -203,7 +202,6 @@ static void find_carried(struct target *target, struct sonde_config *config)
             config->node.carried_get = get;
             config->node.carried_set = set;
             config->node.carried_of_context = i == 1;
-            config->node.execution_id = execution_id;
             config->node.execution_field = find_execution_field(target);
         }
     }
@@ -282,6 +280,10 @@ static void find_script_functions(struct target *target, struct sonde_config *co
 void node_layout(struct target *target, enum sonde_context context, struct sonde_config *config)
 {
     find_fields(target, config);
+    if (context < SONDE_CONTEXT_BOUNDED)
+        return;
+    config->node.execution_id = target_address(target, EXECUTION_ID);
+    config->node.script_isolate = target_address(target, "_ZN2v87Isolate13TryGetCurrentEv");
     if (context < SONDE_CONTEXT_NATIVE)
         return;
     if (builds_snapshot(target->proc)) {

@@ -44,7 +44,8 @@
       "19ConstructorBehaviorENS_14SideEffectTypeE")                                                      \
     A(node, script_buffer, "_ZN4node6Buffer3NewEPN2v87IsolateEPcmPFvS4_PvES5_")
 
-/* The carried_ ones, by which V8 carries a value over promises, are all 0 where one of them is absent. */
+/* The carried_ ones, by which V8 carries a value over promises, are all 0 where one of them or execution_id
+ * is absent. */
 #define SONDE_FUNCTIONS_node(A)                                                                   \
     A(node, llhttp_get_method, "uint8_t or int (llhttp_t *)")                                     \
     A(node, llhttp_get_type, "uint8_t or int (llhttp_t *)")                                       \

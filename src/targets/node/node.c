@@ -13,6 +13,7 @@
 #include "protocols/messages.h"
 #include "protocols/websocket.h"
 #include "targets/node/node.h"
+#include "targets/node/resource.h"
 
 enum {
     LOADING_CALLS = 20,
@@ -43,10 +44,30 @@ static void release(struct turn *t)
 
 /* ---- who ---- */
 
+/* No number says whose it is, but the probe saw that it came from the code that the innermost callback called
+ * first, or could not see anything (recordings of before). In the callback that a request came with, that is
+ * this request; in any other it may be whoever waits for what this one has: a connection of a pool, a lock, a
+ * place in a queue. */
+static struct context unsaid(const struct turn *t, const struct item *item, const struct context *c)
+{
+    bool none = item->context == CONTEXT_NONE;
+    struct context answer = *c;
+    if (!c->owner && c->known == KNOWN_NOT && !none && t->thread->open.count)
+        answer.known = KNOWN_AMBIGUOUS;
+    if (!c->owner || c->begins)
+        return answer;
+    /* A number that is not there is not its either. */
+    if (!(none && c->owner->context) && only_request(t->thread, c->owner, t->start_ns))
+        return answer;
+    answer = decided(NULL, KNOWN_AMBIGUOUS, VSPAN_NONE);
+    answer.in_callback = c->in_callback;
+    return answer;
+}
+
 struct context turn_told(const struct turn *t, const struct item *item, const struct context *c)
 {
     if (item->context <= CONTEXT_NONE)
-        return *c;
+        return unsaid(t, item, c);
     if (item->context == SONDE_CONTEXT_LOST) /* nor would what stands around it say */
         return decided(NULL, KNOWN_AMBIGUOUS, VSPAN_NONE);
     struct request *owner = context_owner(t->a, t->thread, item->context);
@@ -65,7 +86,8 @@ static void claim_op(struct turn *t, struct pool_op *op, const struct item *done
 {
     bool several = false;
     struct request *owner = answered_in(t->a, t->thread, done, &several);
-    if (!owner || op->owner || !op->submit_ns || op->submit_ns < owner->start_ns)
+    if (!owner || op->owner || !op->submit_ns || op->submit_ns < owner->start_ns ||
+        !only_request(t->thread, owner, op->submit_ns))
         return;
     if (op->known == KNOWN_AMBIGUOUS) {
         t->a->counts.ambiguous--;
@@ -106,41 +128,6 @@ static const struct item *request_begun_in(const struct turn *t, const struct it
             return child;
     }
     return NULL;
-}
-
-/* Resource types as people know them. */
-static const char *callback_name(const char *type)
-{
-    static const struct {
-        const char *type, *name;
-    } NAMES[] = {
-        {"HTTPINCOMINGMESSAGE", "request handler"},
-        {"HTTPCLIENTREQUEST", "response handler"},
-        {"TCPWRAP", "socket data"},
-        {"TCPCONNECTWRAP", "connected"},
-        {"TCPSERVERWRAP", "connection accepted"},
-        {"FSREQCALLBACK", "file operation done"},
-        {"FSREQPROMISE", "file operation done (promise)"},
-        {"GETADDRINFOREQWRAP", "name resolved"},
-        {"WRITEWRAP", "write done"},
-        {"SHUTDOWNWRAP", "connection shut down"},
-        {"PBKDF2REQUEST", "pbkdf2 done"},
-        {"SCRYPTREQUEST", "scrypt done"},
-        {"RANDOMBYTESREQUEST", "random bytes ready"},
-        {"HTTP2SESSION", "HTTP/2 frames"},
-        {"HTTP2STREAM", "HTTP/2 stream data"},
-        {"ZLIB", "compression step done"},
-        {"Timeout", "timer"},
-        {"Immediate", "immediate"},
-        {"MESSAGEPORT", "message from a thread"},
-        {"PIPEWRAP", "pipe data"},
-        {"SIGNALWRAP", "signal"},
-        {"FILEHANDLECLOSEREQ", "file closed"},
-    };
-    for (size_t i = 0; type && i < ARRAY_SIZE(NAMES); i++)
-        if (strcmp(NAMES[i].type, type) == 0)
-            return NAMES[i].name;
-    return type ? type : "callback";
 }
 
 static const char *type_of(const struct thread *thread, uint64_t async_id)
@@ -191,7 +178,7 @@ static uint32_t add_callback(struct turn *t, const struct item *item, struct con
     return request_add_span(t->a, c->owner, &span);
 }
 
-static void own_async_id(struct turn *t, uint64_t async_id, const struct context *c)
+static void own_async_id(struct turn *t, uint64_t async_id, const struct context *c, enum known known)
 {
     if (!async_id || c->owner->async_ids.count >= ASYNC_IDS_MAX)
         return;
@@ -200,7 +187,7 @@ static void own_async_id(struct turn *t, uint64_t async_id, const struct context
         t->a->failed = true;
         return;
     }
-    *place = async_pack(c->owner->serial, c->known);
+    *place = async_pack(c->owner->serial, known);
 }
 
 /* A synchronous child process runs a loop of its own inside the callback, whose turns had what came before
@@ -253,9 +240,10 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
     c.late_write = type_is(t->thread, item->id, "WRITEWRAP");
     if (begun) {
         c = decided(begun, KNOWN_PROVED, VSPAN_NONE);
+        c.begins = 1;
         if (beginning && beginning->count) /* 0: HTTP/1 */
-            own_async_id(t, beginning->trigger,
-                         &c); /* its stream's callbacks; others' come in this turn too */
+            own_async_id(t, beginning->trigger, &c,
+                         KNOWN_PROVED); /* its stream's callbacks; others' come in this turn too */
         else
             *outer = c; /* the parser's next callbacks in this turn are about it */
     } else if (!c.decided) {
@@ -263,12 +251,15 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
         c.owner = owner ? request_open(t->a, async_serial(*owner)) : NULL;
         c.known = c.owner ? (uint8_t)async_known(*owner) : KNOWN_NOT;
         c.decided = c.owner != NULL;
+        /* What an HTTP/2 stream calls back goes on with its request. */
+        c.begins = c.owner && c.owner->stream && c.owner->async_ids.at[0] == item->id;
     }
     c.in_callback = 1;
+    c.callback = item->id;
     c.owner = hold(t, c.owner);
     const char *name = begun ? "request handler" : cause_name(&c);
     if (!name)
-        name = callback_name(type_of(t->thread, item->id));
+        name = resource_callback(type_of(t->thread, item->id));
     uint32_t span = VSPAN_NONE;
     if (c.owner) {
         c.owner->ready_ns = 0;
@@ -335,7 +326,7 @@ static void settle_http(struct turn *t, struct call *call, const struct context 
     }
     uint64_t *known = map_get(&t->thread->async, trigger);
     struct request *owner = known ? request_open(t->a, async_serial(*known)) : NULL;
-    if (owner)
+    if (owner && async_known(*known) != KNOWN_AMBIGUOUS)
         call_settle(t->a, call, owner, async_known(*known), 0);
     else
         call_settle(t->a, call, NULL, KNOWN_AMBIGUOUS, 0);
@@ -358,7 +349,7 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
             continue;
         call->told = whose.told;
         if (call->kind == VSPAN_http && item->context <= CONTEXT_NONE)
-            settle_http(t, call, c);
+            settle_http(t, call, &whose);
         else
             call_settle(t->a, call, whose.owner, whose.known, whose.parent);
         const struct call *oldest = call_at(connection, connection->calls_gone + connection->answering);
@@ -414,16 +405,6 @@ static void read_measure(struct turn *t, const struct item *item, const struct c
                                      .name = item->name ? item->name : "(unnamed)"});
 }
 
-/* Resources that are operations of their own and use neither the pool nor a connection that is seen: a query
- * of c-ares, the establishment of a connection. Theirs ends with their callback. */
-static const char *resource_operation(const char *type)
-{
-    return !type                                 ? NULL
-           : strcmp(type, "QUERYWRAP") == 0      ? "DNS query (c-ares)"
-           : strcmp(type, "TCPCONNECTWRAP") == 0 ? "connecting"
-                                                 : NULL;
-}
-
 static void read_init(struct turn *t, const struct item *item, const struct context *c)
 {
     const char *operation = resource_operation(item->name);
@@ -431,9 +412,13 @@ static void read_init(struct turn *t, const struct item *item, const struct cont
         t->write_wrap = item->id;
     if (!c->owner)
         return;
+    /* What this callback's own code makes has its id as trigger. */
+    bool sure =
+        (item->trigger && item->trigger == c->callback) || only_request(t->thread, c->owner, t->start_ns);
+    enum known known = sure ? (enum known)c->known : KNOWN_AMBIGUOUS;
     /* A session that a request opened serves others too. */
     if (!item->name || strcmp(item->name, "HTTP2SESSION") != 0)
-        own_async_id(t, item->id, c);
+        own_async_id(t, item->id, c, known);
     if (!operation)
         return;
     c->owner->open_calls++;
@@ -443,7 +428,7 @@ static void read_init(struct turn *t, const struct item *item, const struct cont
                                      .cause = VSPAN_NONE,
                                      .layer = LAYER_loop,
                                      .kind = VSPAN_other,
-                                     .known = c->known,
+                                     .known = (uint8_t)known,
                                      .name = operation,
                                      .sequence = item->id});
 }
@@ -634,7 +619,11 @@ static void charge(struct analysis *a, struct thread *thread, const struct turn 
 
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase)
 {
-    struct turn turn = {.a = a, .thread = thread, .port_turn = root, .phase = phase};
+    struct turn turn = {.a = a,
+                        .thread = thread,
+                        .port_turn = root,
+                        .phase = phase,
+                        .start_ns = thread->items.at[root].start_ns};
     struct context context = UNDECIDED;
     uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
     bool main_script =

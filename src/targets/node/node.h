@@ -11,6 +11,7 @@
 struct turn {
     struct analysis *a;
     struct thread *thread;
+    uint64_t start_ns;
     uint32_t port_turn; /* the item of the port whose messages are read; else the outermost one */
     uint64_t gc_ns, sync_ns, sync_worst_ns, encode_ns, encode_worst_ns;
     uint8_t encode_what;

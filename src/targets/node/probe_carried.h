@@ -105,6 +105,8 @@ uint64_t execution_async_id(struct carried *v);
 
 /* That is the id of what runs now: does the environment say so? */
 void execution_is(struct carried *v, uint64_t async_id);
+/* The same, on a thread that carries none: Node is asked each time. 0: none, or not known. */
+uint64_t running_async_id(void);
 
 /* This thread's; NULL when it carries none. */
 struct carried *carried_own(void);

@@ -314,10 +314,23 @@ uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
     return number;
 }
 
+/* Where no number is kept: what is around the operation says whose it is as long as its callback's own code
+ * runs (0). What that continues afterwards, in ticks and microtasks, can be anybody's. */
+static uint32_t unnumbered(const struct probe_thread *self)
+{
+    uint32_t open = self->callback_count;
+    if (!open || sonde_config.context == SONDE_CONTEXT_OFF)
+        return 0;
+    uint64_t async_id = self->callbacks[open - 1].async_id;
+    return async_id && running_async_id() == async_id ? 0 : SONDE_CONTEXT_LOST;
+}
+
 uint32_t context_current(struct probe_thread *self, int fd)
 {
     struct context_cell *c = context_own;
-    if (!c || !c->function || !self->callback_count)
+    if (!c || !c->function)
+        return unnumbered(self);
+    if (!self->callback_count)
         return 0;
     if (c->cell[CARRIES]) {
         if (UNLIKELY(c->cell[SENDING_ON] && c->cell[SENDING_ON] == (uint32_t)fd + 1)) {
@@ -328,7 +341,7 @@ uint32_t context_current(struct probe_thread *self, int fd)
     }
     if (UNLIKELY(!c->cell[WANTED])) {
         c->cell[WANTED] = 1;
-        return 0;
+        return unnumbered(self);
     }
     return handed_over(c, self, (uint32_t)fd);
 }

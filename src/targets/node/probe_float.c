@@ -50,6 +50,13 @@ uint64_t execution_async_id(struct carried *v)
     return id;
 }
 
+uint64_t running_async_id(void)
+{
+    uint64_t isolate_of = sonde_config.node.script_isolate, id_of = sonde_config.node.execution_id;
+    void *isolate = isolate_of && id_of ? ((void *(*)(void))(uintptr_t)isolate_of)() : NULL;
+    return isolate ? whole(((double (*)(void *))(uintptr_t)id_of)(isolate)) : 0;
+}
+
 /* node::AsyncWrap::EmitAsyncInit(Environment*, Local<Object>, Local<String>, double, double) */
 HOT_HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, double async_id,
          double trigger_id)

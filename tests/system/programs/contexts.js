@@ -6,6 +6,7 @@
 // "before" (and before the first), "late" (in the second half of each pattern's requests), "none".
 // Requests are GET /PATTERN/N; command number step (0 to 2) of request N has 200 + 4 * N + step bytes of arguments.
 'use strict';
+const fs = require('fs');
 const http = require('http');
 const net = require('net');
 const path = require('path');
@@ -82,6 +83,36 @@ function askWorker(n) {
     });
 }
 
+// A lock: who waits for it goes on in the code of who has had it.
+let locked = false;
+const waitingForLock = [];
+async function lock() {
+    if (!locked) locked = true;
+    else await new Promise((resolve) => waitingForLock.push(resolve));
+}
+function unlock() {
+    if (waitingForLock.length) waitingForLock.shift()();
+    else locked = false;
+}
+
+// Requests that wait until as many have come as go on together.
+const TOGETHER = 5, coming = [];
+async function meet() {
+    if (coming.length === TOGETHER - 1) coming.splice(0).forEach((resolve) => resolve());
+    else await new Promise((resolve) => coming.push(resolve));
+}
+
+// Work of no request's, which takes connections from the same pool.
+const NOBODY = 900;
+let stopped = false;
+async function background() {
+    for (let step = 0; !stopped; step = (step + 1) % 3) {
+        const connection = await acquire();
+        await connection.get(key(NOBODY, step));
+        release(connection);
+    }
+}
+
 const later = (how) => new Promise((resolve) => how(resolve));
 
 const PATTERNS = {
@@ -129,6 +160,27 @@ const PATTERNS = {
             release(connection);
         }
     },
+    // Connections are given back in what a file operation calls.
+    async files(n) {
+        for (let i = 0; i < 3; i++) {
+            const connection = await acquire();
+            await connection.get(key(n, i));
+            await fs.promises.stat(__filename);
+            release(connection);
+        }
+    },
+    // Every other one finds that the one before has done its work, and answers at once.
+    async lock(n) {
+        await lock();
+        if (n % 2) return unlock();
+        await get(n, 0);
+        unlock();
+        await later((f) => setTimeout(f, 5));
+        await get(n, 1);
+        await get(n, 2);
+    },
+    async meet(n) { for (let i = 0; i < 3; i++) { await meet(); await get(n, i); } },
+    background: (n) => PATTERNS.pool(n),
     // Query builders: what is awaited is no promise, and asks only when it is.
     async thenable(n) {
         for (let i = 0; i < 3; i++) await { then: (resolve, reject) => get(n, i).then(resolve, reject) };
@@ -201,6 +253,7 @@ async function main(patterns, count, program) {
     worker = new Worker("require('worker_threads').parentPort.on('message', function (n) { this.postMessage(n); })", { eval: true });
     worker.on('message', (n) => asked.get(n)(n));
     await once(worker, 'online');
+    const work = patterns.includes('background') && background();
     let mixed = 0;
     const server = http.createServer((request, response) => {
         const [, pattern, text] = request.url.split('/'), n = Number(text);
@@ -218,6 +271,8 @@ async function main(patterns, count, program) {
     const done = once(callers, 'message');
     callers.send({ port: server.address().port, patterns, count });
     await done;
+    stopped = true;
+    await work;
     callers.disconnect();
     server.close();
     client.disconnect();
@@ -226,7 +281,7 @@ async function main(patterns, count, program) {
     await worker.terminate();
     redis.kill();
     await once(redis, 'exit');
-    console.log(JSON.stringify({ requests: patterns.length * count, commands: patterns.length * count * 3, mixed,
+    console.log(JSON.stringify({ requests: patterns.length * count, commands: (patterns.length * 3 - (patterns.includes('lock') ? 1.5 : 0)) * count, mixed,
         globals: Object.keys(globalThis).join() === before, outermost: executionAsyncId() >= 0 }));
 }
 
