@@ -97,9 +97,18 @@ function unlock() {
 
 // Requests that wait until as many have come as go on together.
 const TOGETHER = 5, coming = [];
+let meeting = 0;
+const go = () => coming.splice(0).forEach((resolve) => resolve());
 async function meet() {
-    if (coming.length === TOGETHER - 1) coming.splice(0).forEach((resolve) => resolve());
+    if (coming.length + 1 >= Math.min(TOGETHER, meeting)) go();
     else await new Promise((resolve) => coming.push(resolve));
+}
+// Who has met for the last time is not waited for.
+async function meets(times, after) {
+    meeting++;
+    for (let i = 0; i < times; i++) { await meet(); await after(i); }
+    meeting--;
+    if (coming.length >= meeting) go();
 }
 
 // Work of no request's, which takes connections from the same pool.
@@ -179,7 +188,7 @@ const PATTERNS = {
         await get(n, 1);
         await get(n, 2);
     },
-    async meet(n) { for (let i = 0; i < 3; i++) { await meet(); await get(n, i); } },
+    meet: (n) => meets(3, (i) => get(n, i)),
     background: (n) => PATTERNS.pool(n),
     // Query builders: what is awaited is no promise, and asks only when it is.
     async thenable(n) {
