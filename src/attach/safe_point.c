@@ -110,10 +110,10 @@ static bool is_over(struct patience *p, const struct proc *proc, pid_t pid)
 
 /* Has it not run since it was let go? With more programs than CPUs its turn may be far, and until then it is
  * where it was: who interrupts it sees nothing new, and keeps it there. */
-static bool still_waits(const struct proc *proc, pid_t pid, const struct thread_runs *before)
+static bool still_waits(const struct proc *proc, pid_t pid, const struct proc_runs *before)
 {
-    struct thread_runs runs = thread_runs(proc, pid);
-    return runs.times && runs.times == before->times && runs.ns == before->ns;
+    struct proc_runs runs = thread_runs(proc, pid);
+    return runs.times && runs.times == before->times && runs.ran_ns == before->ran_ns;
 }
 
 /* Waits until it stops, 0, or is to be interrupted, -ETIMEDOUT: time is up, it waits for events (libraries
@@ -122,7 +122,7 @@ static bool still_waits(const struct proc *proc, pid_t pid, const struct thread_
 static int next_stop(const struct proc *proc, pid_t pid, uint64_t look_ns, struct patience *patience,
                      bool *ret_waited, int *ret_status)
 {
-    const struct thread_runs before = thread_runs(proc, pid);
+    const struct proc_runs before = thread_runs(proc, pid);
     *ret_waited = false;
     for (;;) {
         uint64_t at;

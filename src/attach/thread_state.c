@@ -22,17 +22,15 @@ bool thread_is_unstoppable(const struct proc *proc, pid_t tid)
     return proc_read_stat(proc, tid, &stat) == 0 && stat.state == 'D';
 }
 
-struct thread_runs thread_runs(const struct proc *proc, pid_t tid)
+struct proc_runs thread_runs(const struct proc *proc, pid_t tid)
 {
     char text[128];
-    struct thread_runs runs = {0};
+    struct proc_runs runs = {0};
     snprintf(text, sizeof(text), "task/%d/schedstat", tid);
     _cleanup_(file_closep) int fd = proc_file_open(proc, text, O_RDONLY);
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-    text[MAX(n, 0)] = '\0';
-    return sscanf(text, "%llu %llu %llu", &runs.ns, &runs.waited_ns, &runs.times) == 3
-               ? runs
-               : (struct thread_runs){0};
+    (void)proc_parse_runs(text, (size_t)MAX(n, 0), &runs);
+    return runs;
 }
 
 bool thread_is_asleep(const struct proc *proc, pid_t tid, long *ret_call, uint64_t *ret_at)

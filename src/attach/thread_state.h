@@ -16,10 +16,7 @@ bool thread_is_unstoppable(const struct proc *proc, pid_t tid);
 
 /* How long a thread has run, how long it has waited for a CPU before, and how often; zeros: the kernel does
  * not say. */
-struct thread_runs {
-    unsigned long long ns, waited_ns, times;
-};
-struct thread_runs thread_runs(const struct proc *proc, pid_t tid);
+struct proc_runs thread_runs(const struct proc *proc, pid_t tid);
 
 /* Is it asleep in a system call? *ret_call: which one (SYS_...), *ret_at: where it will go on. */
 bool thread_is_asleep(const struct proc *proc, pid_t tid, long *ret_call, uint64_t *ret_at);

@@ -80,8 +80,8 @@ ssize_t proc_read_link(const struct proc *proc, const char *name, char *ret_targ
 DIR *proc_list(const struct proc *proc, const char *name);
 
 /* The numbers of the processes that are now, in the order in which the kernel lists them; a handle of each
- * may be refused, as some end meanwhile. The caller's, to be freed; NULL with *ret_count 0 when they cannot
- * be listed or memory is out. */
+ * may be refused, as some may have ended by then. The caller's, to be freed; NULL with *ret_count 0 when they
+ * cannot be listed or memory is out. */
 pid_t *proc_all(size_t *ret_count);
 
 /* /proc/PID/stat, or that of one of its threads (tid 0: the process). */

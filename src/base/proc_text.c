@@ -129,6 +129,20 @@ bool proc_parse_stat(const char *text, size_t length, struct proc_stat *ret_stat
     return true;
 }
 
+/* ---- schedstat ---- */
+
+bool proc_parse_runs(const char *text, size_t length, struct proc_runs *ret_runs)
+{
+    const char *end = text + length;
+    struct proc_runs runs;
+    const char *at = take(take_number(text, end, 10, &runs.ran_ns), end, ' ');
+    at = at ? take(take_number(at, end, 10, &runs.waited_ns), end, ' ') : NULL;
+    if (!at || !take_number(at, end, 10, &runs.times))
+        return false;
+    *ret_runs = runs;
+    return true;
+}
+
 /* ---- status ---- */
 
 /* What stands behind "NAME:" in a line of its own, up to *ret_end; NULL. */

@@ -1,7 +1,7 @@
-/* The texts of /proc, parsed: status, stat, maps, cgroup, comm and cmdline, and nowhere else. A process and
- * its container choose names, command lines, control groups and mapped paths, so every text is hostile: each
- * function takes one with its length, never reads beyond it, and accepts any bytes. See proc(5) for the
- * formats. */
+/* The texts of /proc, parsed: status, stat, schedstat, maps, cgroup, comm and cmdline, and nowhere else. A
+ * process and its container choose names, command lines, control groups and mapped paths, so every text is
+ * hostile: each function takes one with its length, never reads beyond it, and accepts any bytes. See proc(5)
+ * for the formats. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_PROC_TEXT_H
 #define BASE_PROC_TEXT_H
@@ -23,6 +23,15 @@ struct proc_stat {
 
 /* false when the text is none of stat; fields that an old kernel lacks are 0. */
 bool proc_parse_stat(const char *text, size_t length, struct proc_stat *ret_stat);
+
+/* schedstat: "RAN WAITED TIMES". */
+struct proc_runs {
+    uint64_t ran_ns, waited_ns; /* on a CPU, and ready to run without one */
+    uint64_t times;             /* that it got a CPU */
+};
+
+/* false when the text is none of schedstat, which is empty where the kernel does not count. */
+bool proc_parse_runs(const char *text, size_t length, struct proc_runs *ret_runs);
 
 /* status: lines "Name:\tVALUE". The first number of the line, decimal; false when there is none. */
 bool proc_parse_status_number(const char *text, size_t length, const char *name, long *ret_number);

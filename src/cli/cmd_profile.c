@@ -529,8 +529,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         r = profile_allocs_find(&o.sampler, child, o.command ? o.command[0] : NULL, &functions, &problem);
     if (o.sampler.locks)
         r = goroutine_places_find(&o.sampler, child, o.command ? o.command[0] : NULL, &functions, &problem);
-    o.sampler.alloc_places = functions.list.at;
-    o.sampler.alloc_place_count = functions.list.count;
+    o.sampler.places = functions.list.at;
+    o.sampler.place_count = functions.list.count;
     _cleanup_(profile_hits_done) struct profile_hits places = {0};
     if (o.sampler.hits && !o.sampler.io)
         r = profile_hits_find(o.event, &o.sampler, o.command ? o.command[0] : NULL, &places, &problem);

@@ -24,7 +24,7 @@ static int find_in_file(int fd, void *result)
     return 0;
 }
 
-int goroutine_places_in(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most)
+int goroutine_places_in(pid_t pid, int file, struct sampler_place *ret_places, size_t most)
 {
     return process_places_in(pid, file, find_in_file, ret_places, most);
 }

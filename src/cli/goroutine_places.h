@@ -15,6 +15,6 @@ int goroutine_places_find(const struct sampler_options *options, pid_t child, co
                           struct process_places *ret_places, struct problem *problem);
 
 /* Those of a file alone: follow_find_fn. */
-int goroutine_places_in(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most);
+int goroutine_places_in(pid_t pid, int file, struct sampler_place *ret_places, size_t most);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum { FILES_MOST = 512 };
 
-int process_places_in(pid_t pid, int file, find_places_fn *find, struct sampler_alloc_place *ret_places,
+int process_places_in(pid_t pid, int file, find_places_fn *find, struct sampler_place *ret_places,
                       size_t most)
 {
     struct found_places found = {0};
@@ -30,7 +30,7 @@ int process_places_in(pid_t pid, int file, find_places_fn *find, struct sampler_
     if (count && hooked_process(file, found.codes, count, &pid, 1, &hooked))
         return 0;
     for (size_t i = 0; i < count; i++)
-        if (found.places[i].function < ALLOC_FUNCTIONS)
+        if (found.places[i].function < PLACE_FUNCTIONS)
             ret_places[n++] = found.places[i];
     return (int)n;
 }
@@ -61,10 +61,10 @@ static int add_file(struct process_places *places, pid_t pid, int fd, bool is_ow
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < found.count; i++) {
-        struct sampler_alloc_place place = found.places[i];
+        struct sampler_place place = found.places[i];
         place.pid = pid;
         place.path = copy;
-        if (place.function < ALLOC_FUNCTIONS && array_add(&places->list, place) < 0)
+        if (place.function < PLACE_FUNCTIONS && array_add(&places->list, place) < 0)
             return -ENOMEM;
     }
     return 0;

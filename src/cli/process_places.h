@@ -13,7 +13,7 @@ enum { PROCESS_PLACES_MOST = 32 }; /* of a file */
 /* What a file has of it. */
 struct found_places {
     uint32_t count;
-    struct sampler_alloc_place places[PROCESS_PLACES_MOST];
+    struct sampler_place places[PROCESS_PLACES_MOST];
     struct place_code codes[PROCESS_PLACES_MOST]; /* what the file has there */
 };
 
@@ -21,9 +21,9 @@ struct found_places {
  */
 typedef int find_places_fn(int fd, void *found);
 
-/* The list is what options.alloc_places are; its files stay open, as breakpoints are put into them. */
+/* The list is what options.places are; its files stay open, as breakpoints are put into them. */
 struct process_places {
-    ARRAY(struct sampler_alloc_place) list;
+    ARRAY(struct sampler_place) list;
     ARRAY(char *) paths;
     ARRAY(int) files;
 };
@@ -40,7 +40,7 @@ int process_places_add_command(struct process_places *places, pid_t pid, const c
 int process_places_add_own(struct process_places *places, pid_t pid, find_places_fn *find);
 
 /* Those of a file alone: as follow_find_fn. */
-int process_places_in(pid_t pid, int file, find_places_fn *find, struct sampler_alloc_place *ret_places,
+int process_places_in(pid_t pid, int file, find_places_fn *find, struct sampler_place *ret_places,
                       size_t most);
 
 #endif

@@ -28,7 +28,7 @@ enum { CALLERS = 4 };
 
 static const struct {
     const char *name;
-    enum alloc_function function;
+    enum place_function function;
 } FAMILY[] = {
     {"malloc", ALLOC_MALLOC},    {"calloc", ALLOC_CALLOC},
     {"realloc", ALLOC_REALLOC},  {"aligned_alloc", ALLOC_ALIGNED},
@@ -47,9 +47,9 @@ static int take_symbol(const struct elf_symbol *symbol, void *context)
 }
 
 static void add_found(struct found_places *found, const struct elf *elf, const struct elf_symbol *symbol,
-                      enum alloc_function function, uint32_t bytes)
+                      enum place_function function, uint32_t bytes)
 {
-    struct sampler_alloc_place place = {.function = function, .bytes = bytes};
+    struct sampler_place place = {.function = function, .bytes = bytes};
     if (symbol->type == STT_GNU_IFUNC || found->count == PROCESS_PLACES_MOST ||
         elf_address_to_offset(elf, symbol->value, &place.offset) < 0)
         return;
@@ -133,7 +133,7 @@ static int find_in_file(int fd, void *result)
     return 0;
 }
 
-int profile_allocs_find_in(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most)
+int profile_allocs_find_in(pid_t pid, int file, struct sampler_place *ret_places, size_t most)
 {
     return process_places_in(pid, file, find_in_file, ret_places, most);
 }
@@ -212,8 +212,8 @@ static void hidden_in(struct sampler *sampler, const struct sampler_options *o, 
 {
     const char *called = sampler_runtime(sampler, pid);
     bool allocates = false;
-    for (size_t i = 0; i < o->alloc_place_count; i++)
-        allocates |= o->alloc_places[i].pid == pid && o->alloc_places[i].function >= ALLOC_HEAP_SECOND;
+    for (size_t i = 0; i < o->place_count; i++)
+        allocates |= o->places[i].pid == pid && o->places[i].function >= ALLOC_HEAP_SECOND;
     for (const struct runtime *const *runtime = RUNTIMES; called && *runtime; runtime++) {
         const struct runtime_heap *heap = (*runtime)->heap;
         if (heap && strstr(called, heap->called))

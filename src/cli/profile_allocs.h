@@ -17,7 +17,7 @@ int profile_allocs_find(const struct sampler_options *options, pid_t child, cons
                         struct process_places *ret_places, struct problem *problem);
 
 /* Those of a file alone: follow_find_fn. */
-int profile_allocs_find_in(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most);
+int profile_allocs_find_in(pid_t pid, int file, struct sampler_place *ret_places, size_t most);
 
 /* Prints the places by what they still have. An exit status. */
 int profile_allocs_print(const struct allocs *allocs, const struct profile *profile, unsigned top);

@@ -15,19 +15,17 @@
 
 /* ---- CPU time ---- */
 
-/* /proc/PID/task/TID/schedstat: time on a CPU, time waiting for one (ns), slices. */
 static bool read_sched(const struct program *program, struct program_thread *t, uint64_t *ret_run_ns,
                        uint64_t *ret_wait_ns)
 {
     char line[128];
+    struct proc_runs runs;
     int fd = program_thread_sched(program, t);
-    ssize_t n = fd >= 0 ? pread(fd, line, sizeof(line) - 1, 0) : -1;
-    if (n <= 0)
+    ssize_t n = fd >= 0 ? pread(fd, line, sizeof(line), 0) : -1;
+    if (n <= 0 || !proc_parse_runs(line, (size_t)n, &runs))
         return false;
-    line[n] = '\0';
-    char *end;
-    *ret_run_ns = strtoull(line, &end, 10);
-    *ret_wait_ns = strtoull(end, NULL, 10);
+    *ret_run_ns = runs.ran_ns;
+    *ret_wait_ns = runs.waited_ns;
     return true;
 }
 

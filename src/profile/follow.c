@@ -70,7 +70,7 @@ struct follow {
     int socket, births;
     struct follow_counts *shared;
     follow_find_fn *find;
-    struct alloc_programs programs[ALLOC_FUNCTIONS];
+    struct place_programs programs[PLACE_FUNCTIONS];
     int hit_program;
     uint32_t event_type;
     struct file *files;
@@ -111,9 +111,9 @@ static void add_put(struct file *file, const struct put *put)
         file->puts[file->count++] = *put;
 }
 
-static void add_alloc(struct follow *f, struct file *file, const struct sampler_alloc_place *place)
+static void add_place(struct follow *f, struct file *file, const struct sampler_place *place)
 {
-    const struct alloc_programs *p = &f->programs[place->function];
+    const struct place_programs *p = &f->programs[place->function];
     add_put(file, &(struct put){.program = p->begin, .offset = place->offset, .bytes = place->bytes});
     add_put(file, &(struct put){
                       .program = p->end, .offset = place->offset, .bytes = place->bytes, .at_return = true});
@@ -123,12 +123,12 @@ static void add_alloc(struct follow *f, struct file *file, const struct sampler_
 static int take_places(struct follow *f, const struct sampler_options *o)
 {
     struct stat st;
-    for (size_t i = 0; i < o->alloc_place_count; i++) {
-        const struct sampler_alloc_place *place = &o->alloc_places[i];
+    for (size_t i = 0; i < o->place_count; i++) {
+        const struct sampler_place *place = &o->places[i];
         struct file *file = stat(place->path, &st) == 0 ? file_of(f, &st) : NULL;
         if (!file && !(file = add_file(f, &st, place->path)))
             continue;
-        add_alloc(f, file, place);
+        add_place(f, file, place);
         bool added;
         uint64_t *at = map_put(&f->members, (uint64_t)place->pid, &added);
         if (!at)
@@ -274,7 +274,7 @@ static bool is_known(const struct follow *f, uint64_t device, uint64_t inode)
 /* A file that a process has mapped: its places, if it has any, in this process. */
 static void meet_file(struct follow *f, struct member *m, int fd)
 {
-    struct sampler_alloc_place places[PLACES_MOST];
+    struct sampler_place places[PLACES_MOST];
     struct stat st;
     char path[40];
     if (fstat(fd, &st) < 0 || is_known(f, st.st_dev, st.st_ino)) {
@@ -286,7 +286,7 @@ static void meet_file(struct follow *f, struct member *m, int fd)
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     if (!file && count > 0 && (file = add_file(f, &st, path))) {
         for (int i = 0; i < count; i++)
-            add_alloc(f, file, &places[i]);
+            add_place(f, file, &places[i]);
     } else {
         close(fd);
         if (!file && f->known.count < KNOWN_MOST)
@@ -382,7 +382,7 @@ static int keep_open(const struct follow *f, int *keep)
     keep[count++] = f->births;
     if (f->hit_program >= 0)
         keep[count++] = f->hit_program;
-    for (size_t i = 0; i < ALLOC_FUNCTIONS; i++) {
+    for (size_t i = 0; i < PLACE_FUNCTIONS; i++) {
         if (f->programs[i].begin >= 0)
             keep[count++] = f->programs[i].begin;
         if (f->programs[i].end >= 0)
@@ -401,16 +401,16 @@ int follow_start(struct sampler *s, const struct sampler_options *o, follow_find
 {
     _cleanup_(follow_freep) struct follow *f = calloc(1, sizeof(*f));
     _cleanup_(freep) char *type = NULL;
-    int keep[FILES_MOST + 2 * ALLOC_FUNCTIONS + 2]; /* less than APART_KEEP */
+    int keep[FILES_MOST + 2 * PLACE_FUNCTIONS + 2]; /* less than APART_KEEP */
     if (!f || !(f->files = calloc(FILES_MOST, sizeof(*f->files))))
         return problem_set(problem, -ENOMEM, "out of memory");
     f->socket = -1;
     f->find = find;
     f->births = sampler_births(s);
     f->hit_program = o->hits ? sampler_hit_program(s) : -1;
-    for (size_t i = 0; i < ALLOC_FUNCTIONS; i++)
-        f->programs[i] = o->allocs || o->locks ? sampler_alloc_programs(s, (enum alloc_function)i)
-                                               : (struct alloc_programs){-1, -1};
+    for (size_t i = 0; i < PLACE_FUNCTIONS; i++)
+        f->programs[i] = o->allocs || o->locks ? sampler_place_programs(s, (enum place_function)i)
+                                               : (struct place_programs){-1, -1};
     int r = file_read("/sys/bus/event_source/devices/uprobe/type", 64, &type, NULL);
     if (r < 0)
         return problem_set(problem, r, "the kernel's type of uprobes: %s", strerror(-r));

@@ -13,7 +13,7 @@
 
 /* The places of a file that is new, and that the process has mapped, at most `most`; how many, or a negative
  * errno. It is called in the process beside; `path` and `pid` of the places need not be set. */
-typedef int follow_find_fn(pid_t pid, int file, struct sampler_alloc_place *ret_places, size_t most);
+typedef int follow_find_fn(pid_t pid, int file, struct sampler_place *ret_places, size_t most);
 
 /* Watches what the sampler's options do (places, and whose), in what is started from now on until the sampler
  * stops. find: NULL when new files have no places. To be called after sampler_open(), while there are rights.

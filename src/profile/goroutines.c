@@ -87,14 +87,14 @@ static int decode(struct code *c, struct decoded *ret)
 }
 
 struct found {
-    struct sampler_alloc_place *places;
+    struct sampler_place *places;
     size_t count, most;
 };
 
-static int add(struct found *found, const struct elf *elf, uint64_t address, enum alloc_function function,
+static int add(struct found *found, const struct elf *elf, uint64_t address, enum place_function function,
                uint32_t bytes)
 {
-    struct sampler_alloc_place place = {.function = function, .bytes = bytes};
+    struct sampler_place place = {.function = function, .bytes = bytes};
     if (found->count == found->most || elf_address_to_offset(elf, address, &place.offset) < 0)
         return -EBADMSG;
     found->places[found->count++] = place;
@@ -140,8 +140,7 @@ static int add_source(struct found *found, const struct elf *elf, const struct r
     return !waits == !lets_go ? 0 : -EBADMSG; /* one without the other would say what is wrong */
 }
 
-int goroutines_places(const struct elf *elf, struct sampler_alloc_place *places, size_t most,
-                      size_t *ret_count)
+int goroutines_places(const struct elf *elf, struct sampler_place *places, size_t most, size_t *ret_count)
 {
     struct found found = {.places = places, .most = most};
     int r = 0;

@@ -11,7 +11,6 @@
 
 /* places: room for `most`; of each the offset in the file, function and bytes are set. 0, also when there is
  * none; -ENOENT: it is none for this CPU; -EBADMSG: its code is not understood; -ENOMEM. */
-int goroutines_places(const struct elf *elf, struct sampler_alloc_place *places, size_t most,
-                      size_t *ret_count);
+int goroutines_places(const struct elf *elf, struct sampler_place *places, size_t most, size_t *ret_count);
 
 #endif

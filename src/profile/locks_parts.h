@@ -55,7 +55,7 @@ struct waiter {
     uint32_t pid, site, stack, owner;
     uint64_t back_ns;    /* when it went on after its last wait, */
     uint32_t back_site;  /* and of which site that was */
-    uint64_t carried_ns; /* of earlier waits of this one for the same lock that nobody ended */
+    uint64_t carried_ns; /* its earlier waits for the same lock, which nobody had ended */
     uint32_t carried_site;
     struct thread_at waker;
 };

@@ -142,11 +142,11 @@ static uint64_t lacked_cpu_ns(const struct namer *namer)
 {
     char path[32];
     _cleanup_(freep) char *text = NULL;
-    unsigned long long ran_ns, lacked_ns;
+    size_t length;
+    struct proc_runs runs;
     snprintf(path, sizeof(path), "/proc/%d/schedstat", namer->pid);
-    bool known =
-        file_read(path, 128, &text, NULL) == 0 && sscanf(text, "%llu %llu", &ran_ns, &lacked_ns) == 2;
-    return known ? lacked_ns : 0;
+    bool known = file_read(path, 128, &text, &length) == 0 && proc_parse_runs(text, length, &runs);
+    return known ? runs.waited_ns : 0;
 }
 
 /* A message comes, before the deadline; sooner, once the sampler is to end. */

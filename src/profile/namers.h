@@ -137,9 +137,9 @@ void namers_forget_rows(struct namers *namers);
 /* Gives memory back: of files that nothing has mapped so many stay known. */
 void namers_tidy(struct namers *namers, uint32_t closed);
 
-/* Whoever samples was interrupted, and wants to end: from now on half a second is waited for each answer, and
- * as long as its namer lacked a CPU meanwhile, two seconds for all of them. A signal that comes while an
- * answer is waited for says the same. */
+/* The sampler has been interrupted and is to end. From now on it waits half a second for each answer, plus
+ * the time in which its namer had no CPU, but no more than two seconds for all answers together. A signal
+ * that arrives while it waits for an answer has the same effect. */
 void namers_end_soon(struct namers *namers);
 
 struct namers_counts {

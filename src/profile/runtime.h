@@ -24,7 +24,7 @@ struct runtime_heap {
     /* Functions that are called when a part of the heap has been used up; ended by one without a name. */
     struct runtime_heap_place {
         const char *symbol; /* mangled; its beginning alone where it ends in % */
-        enum alloc_function function;
+        enum place_function function;
         uint32_t bytes;
         const char *member; /* a function whose code begins with loading a member of its first parameter:
                                where that lies is `bytes`; NULL: as above */

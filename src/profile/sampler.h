@@ -16,7 +16,7 @@
 
 /* A function of malloc()'s family, of a virtual machine's heap, or of Go's locks, in a file that a process
  * has mapped. */
-enum alloc_function {
+enum place_function {
     ALLOC_MALLOC,
     ALLOC_CALLOC,
     ALLOC_REALLOC,
@@ -31,14 +31,14 @@ enum alloc_function {
     GO_WAITS,          /* one in which goroutines wait for locks (bpf/goroutines.h), */
     GO_IS_BACK,        /* its return, */
     GO_LETS_GO,        /* and one that lets others go on; bytes: SAMPLER_GO_BYTES() */
-    ALLOC_FUNCTIONS
+    PLACE_FUNCTIONS
 };
 
-struct sampler_alloc_place {
+struct sampler_place {
     pid_t pid;
     const char *path; /* of the file */
     uint64_t offset;  /* in it */
-    enum alloc_function function;
+    enum place_function function;
     uint32_t bytes; /* of some functions */
 };
 
@@ -64,9 +64,9 @@ struct sampler_options {
     bool on_cpu, off_cpu;
     bool locks;  /* waits for locks alone: neither of the two (locks.h) */
     bool allocs; /* allocations alone (allocs.h), at places, one for each so many bytes on average */
-    const struct sampler_alloc_place
-        *alloc_places; /* of both; with locks those of Go. Until sampler_open() has returned */
-    size_t alloc_place_count;
+    const struct sampler_place
+        *places; /* of both; with locks those of Go. Until sampler_open() has returned */
+    size_t place_count;
     uint64_t alloc_interval;
     bool hits; /* at these places alone; the same program has them more than once where a compiler copied them
                 */

@@ -119,10 +119,10 @@ int sampler_attach(struct sampler *s, struct problem *problem);
 void sampler_detach_allocs(struct sampler *s);
 /* Descriptors, for follow.h: of the programs that an allocation function begins and ends with (-1: none), of
  * the one of places, of the ring of news. */
-struct alloc_programs {
+struct place_programs {
     int begin, end;
 };
-struct alloc_programs sampler_alloc_programs(const struct sampler *s, enum alloc_function function);
+struct place_programs sampler_place_programs(const struct sampler *s, enum place_function function);
 int sampler_hit_program(const struct sampler *s);
 int sampler_births(const struct sampler *s);
 

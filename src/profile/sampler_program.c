@@ -72,7 +72,7 @@ enum { ALIVE_MOST = 1 << 18 }; /* allocations that were sampled and are not free
 enum { ALLOC_PROGRAMS = 13 };
 
 /* The programs that see allocations. */
-static void alloc_programs(const struct sampler *s, struct bpf_program *ret_programs[ALLOC_PROGRAMS])
+static void place_programs(const struct sampler *s, struct bpf_program *ret_programs[ALLOC_PROGRAMS])
 {
     struct bpf_program *const programs[ALLOC_PROGRAMS] = {
         s->bpf->progs.on_malloc,       s->bpf->progs.on_calloc,         s->bpf->progs.on_realloc,
@@ -130,7 +130,7 @@ static void configure(struct sampler *s)
         bpf_map__set_max_entries(s->bpf->maps.heap_owners, 4096);
     }
     struct bpf_program *programs[ALLOC_PROGRAMS];
-    alloc_programs(s, programs);
+    place_programs(s, programs);
     for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
         bpf_program__set_autoload(programs[i], o->allocs);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
@@ -178,7 +178,7 @@ struct alloc_pair {
     struct bpf_program *begin, *end; /* NULL: none */
 };
 
-static struct alloc_pair alloc_pair(const struct sampler *s, enum alloc_function function)
+static struct alloc_pair alloc_pair(const struct sampler *s, enum place_function function)
 {
     const struct sampler_bpf *bpf = s->bpf;
     const struct alloc_pair PROGRAMS[] = {
@@ -198,10 +198,10 @@ static struct alloc_pair alloc_pair(const struct sampler *s, enum alloc_function
     return PROGRAMS[function];
 }
 
-struct alloc_programs sampler_alloc_programs(const struct sampler *s, enum alloc_function function)
+struct place_programs sampler_place_programs(const struct sampler *s, enum place_function function)
 {
     struct alloc_pair pair = alloc_pair(s, function);
-    return (struct alloc_programs){.begin = pair.begin ? bpf_program__fd(pair.begin) : -1,
+    return (struct place_programs){.begin = pair.begin ? bpf_program__fd(pair.begin) : -1,
                                    .end = pair.end ? bpf_program__fd(pair.end) : -1};
 }
 
@@ -217,8 +217,8 @@ int sampler_births(const struct sampler *s)
 
 static int attach_allocs(struct sampler *s)
 {
-    for (size_t i = 0; i < s->options.alloc_place_count; i++) {
-        const struct sampler_alloc_place *p = &s->options.alloc_places[i];
+    for (size_t i = 0; i < s->options.place_count; i++) {
+        const struct sampler_place *p = &s->options.places[i];
         if (p->function == GO_WAITS && array_add(&s->go_pids, p->pid) < 0)
             return -ENOMEM;
         for (int end = 0; end < 2; end++) { /* the beginning first: an end without one is passed over */

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { MOST = 12 };
-    struct sampler_alloc_place places[MOST];
+    struct sampler_place places[MOST];
     struct elf *elf;
     size_t count = 0;
     if (elf_open_bytes(data, size, "input", &elf, NULL) < 0)

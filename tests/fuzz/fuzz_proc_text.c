@@ -64,6 +64,7 @@ static void words(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct proc_stat stat;
+    struct proc_runs runs;
     char name[PROC_NAME_BYTES];
     long number;
     unsigned levels;
@@ -72,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(text, data, size);
     (void)proc_parse_stat(text, size, &stat);
+    (void)proc_parse_runs(text, size, &runs);
     (void)proc_parse_status_number(text, size, "PPid", &number);
     (void)proc_parse_status_number(text, size, "Seccomp_filters", &number);
     if (proc_parse_innermost(text, size, &levels) < 0)

@@ -106,7 +106,7 @@ static struct program usual(void)
 }
 
 /* How many places are found; a negative errno. Frees the program. */
-static int places_of(struct program *p, struct sampler_alloc_place places[8])
+static int places_of(struct program *p, struct sampler_place places[8])
 {
     _cleanup_(elf_freep) struct elf *elf = NULL;
     size_t count = 77;
@@ -118,7 +118,7 @@ static int places_of(struct program *p, struct sampler_alloc_place places[8])
 
 static void a_program_of_go(void **state)
 {
-    struct sampler_alloc_place places[8];
+    struct sampler_place places[8];
     struct program p = usual();
     assert_int_equal(places_of(&p, places), 4);
     /* behind the check of the stack, after which the function may begin again */
@@ -145,7 +145,7 @@ static void a_program_of_go(void **state)
 /* Since 1.26 another table says where the text begins. */
 static void where_the_text_begins(void **state)
 {
-    struct sampler_alloc_place places[8];
+    struct sampler_place places[8];
     struct program p = usual();
     put_word(p.at + TABLE + 24, 0);
     assert_int_equal(places_of(&p, places), 0);
@@ -162,7 +162,7 @@ static void where_the_text_begins(void **state)
 
 static void refused(struct program p)
 {
-    struct sampler_alloc_place places[8];
+    struct sampler_place places[8];
     assert_int_equal(places_of(&p, places), -EBADMSG);
 }
 
@@ -209,7 +209,7 @@ static void one_that_lies_has_none(void **state)
 /* Nothing but what was made is read, whichever byte of its tables is another. */
 static void any_byte_may_be_another(void **state)
 {
-    struct sampler_alloc_place places[8];
+    struct sampler_place places[8];
     for (size_t at = 0; at < 0x400; at++)
         for (int value = 0; value < 256; value += 51) {
             struct program p = usual();

@@ -33,6 +33,20 @@ static void no_stat(void **state)
         assert_false(stat_of(TEXTS[i], &stat));
 }
 
+static void runs_of_schedstat(void **state)
+{
+    static const char text[] = "7345 18446744073709551615 12\n";
+    static const char *const NONE[] = {"",     "\n",     "1",      "1 2",
+                                       "1 2 ", "1  2 3", "-1 2 3", "1 18446744073709551616 3"};
+    struct proc_runs runs;
+    assert_true(proc_parse_runs(text, strlen(text), &runs));
+    assert_int_equal(runs.ran_ns, 7345);
+    assert_true(runs.waited_ns == UINT64_MAX);
+    assert_int_equal(runs.times, 12);
+    for (size_t i = 0; i < sizeof(NONE) / sizeof(NONE[0]); i++)
+        assert_false(proc_parse_runs(NONE[i], strlen(NONE[i]), &runs));
+}
+
 static void numbers_of_status(void **state)
 {
     static const char text[] =
@@ -124,9 +138,13 @@ static void names_and_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_may_hold_anything), cmocka_unit_test(no_stat),
-        cmocka_unit_test(numbers_of_status),        cmocka_unit_test(lines_of_maps),
-        cmocka_unit_test(lines_of_cgroup),          cmocka_unit_test(names_and_words),
+        cmocka_unit_test(a_name_may_hold_anything),
+        cmocka_unit_test(no_stat),
+        cmocka_unit_test(runs_of_schedstat),
+        cmocka_unit_test(numbers_of_status),
+        cmocka_unit_test(lines_of_maps),
+        cmocka_unit_test(lines_of_cgroup),
+        cmocka_unit_test(names_and_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

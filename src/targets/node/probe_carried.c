@@ -270,7 +270,8 @@ uint32_t carried_current(struct carried *v, const struct probe_thread *self, boo
     uint32_t number = value == v->value_nobody ? 0 : number_of(value);
     if (LIKELY(number == NONE || (number && same_execution(v, self))))
         return number;
-    /* A reaction that Node's hooks are told of has its promise's id: the caller is to know. */
+    /* A promise reaction that Node's hooks are told of runs under its promise's id; the caller must be told.
+     */
     bool reaction = number && v->in_microtasks && self->callback_count == v->microtasks_outer;
     uint32_t taker = reaction ? 0 : taker_of_running(v);
     *ret_entered = number && !taker;
