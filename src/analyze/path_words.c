@@ -81,10 +81,7 @@ static void add_share(struct shares *shares, const struct share *like, uint64_t 
     share->took_ns += took_ns;
 }
 
-/* Of a step, the time in which the thread that should go on with it had no CPU; and, of a wait for nothing
- * that is seen, the time in which the loop's thread did other work: what was waited for may have come long
- * before. */
-static uint64_t machine_busy_in(const struct path_step *step, uint64_t *ret_loop_ns)
+uint64_t path_step_no_cpu(const struct path_step *step, uint64_t *ret_loop_ns)
 {
     uint64_t took_ns = step->end_ns - step->start_ns, runnable_ns = MIN(step->spent.runnable_ns, took_ns);
     uint64_t running_ns = MIN(step->spent.running_ns, took_ns - runnable_ns);
@@ -148,7 +145,7 @@ void path_words(struct text *to, const struct request *request)
     uint64_t works_ns = 0, all_ns = request_latency_ns(request), elsewhere_ns = 0;
     array_foreach (&request->path_steps, step) {
         uint64_t from_ns = step->start_ns, to_ns = step->end_ns;
-        uint64_t busy_ns, queued_ns = machine_busy_in(step, &busy_ns);
+        uint64_t busy_ns, queued_ns = path_step_no_cpu(step, &busy_ns);
         const char *peer = path_step_peer(request, step);
         struct share own = {.name = step->name, .place = peer ? peer : step->service, .class = step->class};
         add_share(&shares, &(struct share){.class = CLASS_NO_CPU}, from_ns, to_ns, queued_ns);

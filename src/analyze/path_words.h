@@ -12,6 +12,11 @@
  * part. Nothing for requests below a millisecond. */
 void path_words(struct text *to, const struct request *request);
 
+/* Of a step, the time in which the thread that should go on with it had no CPU, ns; and, of a wait for
+ * nothing that is seen, the time in which the loop's thread did other work (*ret_loop_ns): what was waited
+ * for may have come long before. What is neither is the step's own. */
+uint64_t path_step_no_cpu(const struct path_step *step, uint64_t *ret_loop_ns);
+
 /* Appends a name; of one that is too long to be read (patterns may have thousands of characters) the
  * beginning and the end. */
 void path_add_name(struct text *to, const char *name);

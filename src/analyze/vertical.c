@@ -631,6 +631,9 @@ static json_t *path_json(const struct request *request)
         set_text(object, "peer", path_step_peer(request, step));
         if (step->timed)
             set_spent(object, &step->spent);
+        uint64_t loop_ns, no_cpu_ns = path_step_no_cpu(step, &loop_ns);
+        set_number(object, "no_cpu_ns", no_cpu_ns);
+        set_number(object, "other_work_ns", loop_ns);
         if (step->span != VSPAN_NONE)
             json_object_set_new(object, "span", json_integer((json_int_t)step->span));
         json_array_append_new(steps, object);

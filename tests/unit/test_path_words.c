@@ -46,6 +46,27 @@ static void tells_in_order(void **state)
         "work (T), 51.0 ms of waiting");
 }
 
+/* What had no CPU did not run; a wait for nothing that is seen, in which the loop was busy, was for the loop.
+ */
+static void a_step_tells_what_it_lacked(void **state)
+{
+    struct path_step step = {.end_ns = 100, .class = PATH_RUN, .timed = true};
+    uint64_t loop_ns;
+    step.spent.running_ns = 60;
+    step.spent.runnable_ns = 30;
+    assert_int_equal(path_step_no_cpu(&step, &loop_ns), 30);
+    assert_int_equal(loop_ns, 0);
+    step.class = PATH_OTHER;
+    assert_int_equal(path_step_no_cpu(&step, &loop_ns), 30);
+    assert_int_equal(loop_ns, 60);
+    step.class = PATH_PEER; /* whose thread it is not */
+    assert_int_equal(path_step_no_cpu(&step, &loop_ns), 0);
+    assert_int_equal(loop_ns, 0);
+    step.class = PATH_RUN;
+    step.timed = false;
+    assert_int_equal(path_step_no_cpu(&step, &loop_ns), 0);
+}
+
 /* What happens again and again is said once, and how often. */
 static void tells_of_repetitions_once(void **state)
 {
@@ -114,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_in_order),
+        cmocka_unit_test(a_step_tells_what_it_lacked),
         cmocka_unit_test(tells_of_repetitions_once),
         cmocka_unit_test(a_wait_for_a_cpu_is_told_apart),
         cmocka_unit_test(short_requests_have_no_words),

@@ -1,7 +1,5 @@
 // What a request's time is spent on. Work is solid, waiting is hatched, so that no cause is told by its colour alone.
 // SPDX-License-Identifier: Apache-2.0
-import type { Step } from './types';
-
 export interface Cause {
     name: string; // as the analysis names it (path_class_name())
     words: string;
@@ -9,11 +7,13 @@ export interface Cause {
     works: boolean;
 }
 
+export const NO_CPU = 'waits for a CPU', LOOP = 'waits for the event loop';
 export const CAUSES: Cause[] = [
     { name: 'runs', words: 'JavaScript runs', css: 'run', works: true },
     { name: 'executes in the store', words: 'the store executes the command', css: 'store', works: true },
     { name: 'at work on a pool thread', words: 'a pool thread works', css: 'pool', works: true },
-    { name: 'waits for the event loop', words: 'waits for the event loop', css: 'loop', works: false },
+    { name: NO_CPU, words: 'waits for a CPU', css: 'cpu', works: false },
+    { name: LOOP, words: 'waits for the event loop', css: 'loop', works: false },
     { name: 'waits for a free connection or worker', words: 'waits for a free connection or worker', css: 'poolwait', works: false },
     { name: 'waits for a pool thread', words: 'waits for a pool thread', css: 'poolwait', works: false },
     { name: 'on its way or queued', words: 'on its way, or queued at the other end', css: 'queue', works: false },
@@ -23,10 +23,3 @@ export const CAUSES: Cause[] = [
 
 const byName = new Map(CAUSES.map((cause) => [cause.name, cause]));
 export const causeOf = (name: string): Cause => byName.get(name) ?? { name, words: name, css: 'other', works: false };
-
-// Time by cause, in the order above; nothing for causes that took none.
-export function total(steps: Step[]): { cause: Cause; ns: number }[] {
-    const sums = new Map<string, number>();
-    for (const step of steps) sums.set(step.what, (sums.get(step.what) ?? 0) + step.duration_ns);
-    return [...sums].map(([name, ns]) => ({ cause: causeOf(name), ns })).sort((a, b) => b.ns - a.ns);
-}

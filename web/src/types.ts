@@ -117,6 +117,8 @@ export interface Step {
     running_ns?: number;
     runnable_ns?: number;
     blocked_ns?: number;
+    no_cpu_ns?: number; // of it: no CPU for the thread that should go on
+    other_work_ns?: number; // of it: the event loop did something else
 }
 export interface Span {
     layer: string;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { causeOf } from './cause';
+import { causeOf, LOOP, NO_CPU } from './cause';
 import { duration, percent } from './format';
 import type { Report, SourceInfo, Step } from './types';
 import { href, type Route } from './route';
@@ -66,7 +66,12 @@ export function Legend({ steps, of_ns }: { steps: { what: string; ns: number }[]
 
 export const sums = (steps: Step[]): { what: string; ns: number }[] => {
     const all = new Map<string, number>();
-    for (const step of steps) all.set(step.what, (all.get(step.what) ?? 0) + step.duration_ns);
+    const add = (what: string, ns: number) => ns > 0 && all.set(what, (all.get(what) ?? 0) + ns);
+    for (const { what, duration_ns, no_cpu_ns = 0, other_work_ns = 0 } of steps) {
+        add(what, duration_ns - no_cpu_ns - other_work_ns);
+        add(NO_CPU, no_cpu_ns);
+        add(LOOP, other_work_ns);
+    }
     return [...all].map(([what, ns]) => ({ what, ns })).sort((a, b) => b.ns - a.ns);
 };
 

@@ -79,7 +79,7 @@ function Waterfall({ request, route }: { request: VerticalSpan; route: ViewProps
         <Wide label="Spans of this request"><table class="waterfall">
             <thead><tr><th>What</th><th class="n">After</th><th class="n">Took</th><th class="lane"><div class="axis">{marks.map((ns) => <span style={{ left: `${100 * at(start + ns)}%` }}>{duration(ns)}</span>)}</div></th></tr></thead>
             <tbody>
-                {steps.length > 0 && <tr class="path"><th scope="row">Critical path</th><td class="n" /><td class="n">{duration(request.latency_ns)}</td><td class="lane"><div>{steps.map((s) => <i class={`c-${causeOf(s.what).css}`} style={piece(s.start_ns, s.start_ns + s.duration_ns)} title={`${causeOf(s.what).words}${s.name ? `: ${s.name}` : ''}${s.service ? ` (${s.service})` : ''}, ${duration(s.duration_ns)}`} />)}</div></td></tr>}
+                {steps.length > 0 && <tr class="path"><th scope="row">Critical path</th><td class="n" /><td class="n">{duration(request.latency_ns)}</td><td class="lane"><div>{steps.map((s) => <i class={`c-${causeOf(s.what).css}`} style={piece(s.start_ns, s.start_ns + s.duration_ns)} title={`${causeOf(s.what).words}${s.name ? `: ${s.name}` : ''}${s.service ? ` (${s.service})` : ''}, ${duration(s.duration_ns)}${s.no_cpu_ns ? `, ${duration(s.no_cpu_ns)} of it without a CPU` : ''}`} />)}</div></td></tr>}
                 {shown.map((l) => {
                     const { span } = l, to = span.end_ns ?? end, inferred = span.known !== 'proved';
                     return <tr class={span.kind === 'request' ? 'root' : ''}>
