@@ -38,14 +38,14 @@ bool aside_leaves(void)
     return leaves && *leaves;
 }
 
-/* A system call without errno, which a child that shares our memory may be using at the time. */
-static long call_system(long number, long a, long b, long c, long d, long e)
+/* A child that shares our memory may be using errno at the time. */
+long aside_call(long number, long a, long b, long c, long d, long e, long f)
 {
     long result;
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e;
+    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return result;
 }
@@ -79,7 +79,7 @@ bool aside_is_ending(void)
     uint64_t pending = 0;
     if (ends_at_ns && !ends && clock_monotonic_ns() > ends_at_ns)
         aside_end();
-    (void)call_system(SYS_rt_sigpending, (long)(uintptr_t)&pending, sizeof(pending), 0, 0, 0);
+    (void)aside_call(SYS_rt_sigpending, (long)(uintptr_t)&pending, sizeof(pending), 0, 0, 0, 0);
     if (!(pending & (1ull << (SIGINT - 1) | 1ull << (SIGTERM - 1) | 1ull << (SIGHUP - 1))))
         return ends;
     note_asked();
@@ -113,12 +113,12 @@ static void await_end(pid_t child, volatile bool *leave, void (*while_waiting)(v
     const bool late = ends;
     uint64_t leave_ns = late ? aside_moment_end_ns() : 0;
     uint64_t kill_ns = 0; /* counts from when it was told to leave: we may have had no CPU ourselves */
-    int fd = (int)call_system(SYS_pidfd_open, child, 0, 0, 0, 0);
-    while (call_system(SYS_wait4, child, 0, WNOHANG | __WALL, 0, 0) == 0) {
+    int fd = (int)aside_call(SYS_pidfd_open, child, 0, 0, 0, 0, 0);
+    while (aside_call(SYS_wait4, child, 0, WNOHANG | __WALL, 0, 0, 0) == 0) {
         struct pollfd ended = {.fd = fd, .events = POLLIN};
         const struct timespec look = {.tv_nsec = LOOK_MS * NS_PER_MS};
         struct timespec timeout = look; /* the kernel writes what is left */
-        (void)call_system(SYS_ppoll, (long)(uintptr_t)&ended, fd >= 0, (long)(uintptr_t)&timeout, 0, 0);
+        (void)aside_call(SYS_ppoll, (long)(uintptr_t)&ended, fd >= 0, (long)(uintptr_t)&timeout, 0, 0, 0);
         uint64_t now_ns = clock_monotonic_ns();
         if (!leave_ns && aside_is_ending())
             leave_ns = now_ns + LEAVE_AFTER_MS * NS_PER_MS;
@@ -126,12 +126,12 @@ static void await_end(pid_t child, volatile bool *leave, void (*while_waiting)(v
             *leave = true;
             kill_ns = now_ns + (late ? KILL_LATE_MS : KILL_AFTER_MS) * NS_PER_MS;
         } else if (kill_ns && now_ns > kill_ns)
-            (void)call_system(SYS_kill, child, SIGKILL, 0, 0, 0);
+            (void)aside_call(SYS_kill, child, SIGKILL, 0, 0, 0, 0);
         if (while_waiting)
             while_waiting(context);
     }
     if (fd >= 0)
-        (void)call_system(SYS_close, fd, 0, 0, 0, 0);
+        (void)aside_call(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
 static int outcome(int result, bool left)
@@ -194,6 +194,14 @@ struct turn {
     volatile bool leave;
 };
 
+/* The child holds a thread for some hundredths of a millisecond, if it has a CPU: as one of many programs it
+ * held it for 600 ms behind 24 busy loops. The kernel sees to it that there is time for others. */
+static void put_first(pid_t child)
+{
+    const struct sched_param first = {.sched_priority = 1};
+    (void)aside_call(SYS_sched_setscheduler, child, SCHED_RR, (long)(uintptr_t)&first, 0, 0, 0);
+}
+
 static int take_turn(void *argument)
 {
     struct turn *turn = argument;
@@ -203,9 +211,10 @@ static int take_turn(void *argument)
     return 0;
 }
 
-/* The child has our thread-local storage too, so this thread uses nothing of it (errno), and handles no
- * signal, until the child has ended. */
-int aside_share(int (*work)(void *context), void *context)
+/* The child has our thread-local storage too, so this thread uses nothing of it (errno) itself, and handles
+ * no signal, until the child has ended. */
+int aside_share(int (*work)(void *context), void *context, void (*while_waiting)(void *),
+                void *waiting_context)
 {
     enum { STACK = 256 << 10 };
     struct turn turn = {work, context, getpriority(PRIO_PROCESS, 0), -ECHILD, false};
@@ -219,7 +228,9 @@ int aside_share(int (*work)(void *context), void *context)
     pid_t child = clone(take_turn, stack + STACK, CLONE_VM | SIGCHLD, &turn);
     int r = child < 0 ? -errno : 0;
     if (child > 0) {
-        await_end(child, &turn.leave, NULL, NULL);
+        if (turn.nice < 0)
+            put_first(child);
+        await_end(child, &turn.leave, while_waiting, waiting_context);
         r = outcome(turn.result, turn.leave);
         leaves = NULL;
     }

@@ -29,8 +29,17 @@ int aside_run(int (*work)(void *context), void *context, size_t size, void (*whi
               void *waiting_context);
 
 /* The same in our own memory, which costs a fiftieth of a millisecond instead of several: for looks and
- * changes that leave the process whole wherever they end. */
-int aside_share(int (*work)(void *context), void *context);
+ * changes that leave the process whole wherever they end. They are short: where we have precedence ourselves,
+ * the child goes before everything that has no real-time priority, because it may hold a thread, and nice
+ * values count among the programs of one session only (autogroup).
+ *
+ * While while_waiting is called (NULL: nothing is), this thread's errno and memory are in use by both: then
+ * work allocates nothing and makes its system calls by aside_call() alone. */
+int aside_share(int (*work)(void *context), void *context, void (*while_waiting)(void *),
+                void *waiting_context);
+
+/* A system call without errno: its result, or a negative errno. */
+long aside_call(long number, long a, long b, long c, long d, long e, long f);
 
 /* In work: are we there, with an end soon that lets go of everybody who is traced? Is it to leave what it
  * does, because we are to end? */

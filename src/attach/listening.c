@@ -111,7 +111,7 @@ static int ask_of(const struct proc *proc, struct sockets *to)
     if (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev)
         return ask_here(to);
     _cleanup_(file_closep) int namespace = openat(proc->directory, "ns/net", O_RDONLY | O_CLOEXEC);
-    return namespace < 0 ? -errno : aside_share(ask_there, &(struct elsewhere){namespace, to});
+    return namespace < 0 ? -errno : aside_share(ask_there, &(struct elsewhere){namespace, to}, NULL, NULL);
 }
 
 /* ---- or reading the table ---- */

@@ -115,7 +115,7 @@ int owner_claim(struct target *target, const struct probe *probe, bool waits, st
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
     if (!probe->owner)
         return problem_set(problem, -ESTALE, "process %d: another sonde is loading its probe", target->pid);
-    int r = aside_share(claim_held, &claim);
+    int r = aside_share(claim_held, &claim, NULL, NULL);
     return r == -EPERM && waits ? compare_and_swap(&claim) : r;
 }
 

@@ -267,7 +267,7 @@ int syscall_filter_check(const struct proc *proc, struct problem *problem)
 {
     if (proc_status_number(proc, "Seccomp") <= 0)
         return 0;
-    int r = aside_share(judge_aside, &(struct reading){proc, problem});
+    int r = aside_share(judge_aside, &(struct reading){proc, problem}, NULL, NULL);
     if (r != -EACCES)
         return r;
     _cleanup_(proc_unrefp) struct proc *us = NULL;

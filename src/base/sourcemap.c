@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/text.h"
 
 enum { FILE_MAX = 64 << 20, SECTIONS_MAX = 10000, SOURCES_MAX = 1000000 };
 
@@ -363,6 +364,22 @@ static bool is_below(const char *url, size_t length)
     return !memmem(url, length, "..", 2);
 }
 
+static int read_below(const char *name, size_t length, const char *folder, struct source_map **ret_map)
+{
+    char path[PATH_MAX];
+    if (!is_below(name, length) ||
+        snprintf(path, sizeof(path), "%s/%.*s", folder, (int)length, name) >= (int)sizeof(path))
+        return -EINVAL;
+    _cleanup_(freep) char *json = NULL;
+    size_t bytes;
+    int r = read_plain(path, &json, &bytes);
+    /* Sources are relative to the map, which may lie below. */
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    return r < 0 ? r : source_map_parse(json, bytes, path, ret_map);
+}
+
+/* As it is, which bundlers write too; then as a URL (Turbopack: "%5Broot-of-the-server%5D"). */
 static int read_url(const char *url, size_t length, const char *folder, struct source_map **ret_map)
 {
     if (length > 5 && strncmp(url, "data:", 5) == 0) {
@@ -374,17 +391,13 @@ static int read_url(const char *url, size_t length, const char *folder, struct s
         _cleanup_(freep) char *json = from_base64(base64, length - (size_t)(base64 - url), &bytes);
         return json ? source_map_parse(json, bytes, folder, ret_map) : -ENOMEM;
     }
-    char path[PATH_MAX];
-    if (!is_below(url, length) ||
-        snprintf(path, sizeof(path), "%s/%.*s", folder, (int)length, url) >= (int)sizeof(path))
-        return -EINVAL;
-    _cleanup_(freep) char *json = NULL;
-    size_t bytes;
-    int r = read_plain(path, &json, &bytes);
-    /* Sources are relative to the map, which may lie below. */
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    return r < 0 ? r : source_map_parse(json, bytes, path, ret_map);
+    int r = read_below(url, length, folder, ret_map);
+    if (r != -ENOENT || !memchr(url, '%', length))
+        return r;
+    _cleanup_(freep) char *name = strndup(url, length);
+    if (!name)
+        return -ENOMEM;
+    return text_decode_percent(name) ? read_below(name, strlen(name), folder, ret_map) : r;
 }
 
 static const char *path_of(const char *script)

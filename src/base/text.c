@@ -175,3 +175,28 @@ const char *text_of_bytes(uint64_t bytes, char to[static TEXT_OF_BYTES])
     snprintf(to, TEXT_OF_BYTES, unit && value < 10 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
     return to;
 }
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+bool text_decode_percent(char *string)
+{
+    for (const char *at = string; (at = strchr(at, '%')); at += 3) {
+        int high = digit_of(at[1]), low = high < 0 ? -1 : digit_of(at[2]);
+        if (low < 0 || high * 16 + low == 0)
+            return false;
+    }
+    char *to = string;
+    for (const char *from = string; *from;) {
+        bool encoded = *from == '%';
+        *to++ = encoded ? (char)(digit_of(from[1]) * 16 + digit_of(from[2])) : *from;
+        from += encoded ? 3 : 1;
+    }
+    *to = '\0';
+    return true;
+}

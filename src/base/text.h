@@ -41,6 +41,9 @@ enum { TEXT_OF_BYTES = 24 };
 /* "1.2 MB", "317 B": writes to to, and returns it. */
 const char *text_of_bytes(uint64_t bytes, char to[static TEXT_OF_BYTES]);
 
+/* Decodes the "%5B" of a URL in place. false, and the string is as it was: one of them is none, or a NUL. */
+bool text_decode_percent(char *string);
+
 void text_clear(struct text *text);
 void text_done(struct text *text);
 

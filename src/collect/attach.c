@@ -349,7 +349,7 @@ static int change_held(void *context)
 static int try_to_change(struct change *change)
 {
     int r = freezer_check(change->target->proc, change->problem);
-    return r == 0 ? aside_share(change_held, change) : r;
+    return r == 0 ? aside_share(change_held, change, NULL, NULL) : r;
 }
 
 /* A thread that does not stop is left alone for a while: nobody else waits for it. */
@@ -590,7 +590,7 @@ int session_attach_within(struct session *session, struct proc *proc, uint64_t t
     if (r >= 0)
         r = try_to_attach(session, proc, &target, &stops, &program, problem);
     for (int again = 0; r == -ESTALE && again < 3; again++)
-        if (aside_share(let_others_finish, proc) >= 0) {
+        if (aside_share(let_others_finish, proc, NULL, NULL) >= 0) {
             target_free(target);
             target = NULL;
             r = try_to_attach(session, proc, &target, &stops, &program, problem);

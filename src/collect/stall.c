@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,17 +18,20 @@
 
 #include "attach/aside.h"
 #include "attach/freezer.h"
-#include "attach/stop.h"
 #include "base/clock.h"
+#include "base/macro.h"
 #include "broker/broker.h"
 #include "collect/stall_worker.h"
 #include "symbol/memory.h"
 
-#define STOP_LIMIT_NS NS_PER_S /* of a machine that is very busy */
+/* On a very busy machine: a system call that takes a tenth of a second of CPU time takes two then. */
+#define STOP_LIMIT_NS (4 * NS_PER_S)
 
 struct stall_sampler {
     struct broker *broker;
     struct stall_work *work; /* with room for a stack */
+    void (*while_waiting)(void *context);
+    void *context;
 };
 
 static const char *const CAUSES[STALL_CAUSES] = {"regexp", "javascript", "builtin",
@@ -67,6 +72,8 @@ void stall_forget(struct stall_sampler *sampler, const struct proc *proc)
 
 void stall_while_waiting(struct stall_sampler *sampler, void (*while_waiting)(void *context), void *context)
 {
+    sampler->while_waiting = while_waiting;
+    sampler->context = context;
     broker_while_waiting(sampler->broker, while_waiting, context);
 }
 
@@ -111,73 +118,125 @@ static int refused(pid_t tid, int r, struct problem *problem)
     return r;
 }
 
+/* What has happened to the thread, as stop_take() says it, but without errno: 1, and *ret_status as waitpid()
+ * has it; 0: nothing. */
+static int take_stop(pid_t tid, int *ret_status)
+{
+    siginfo_t news = {0};
+    long r = aside_call(SYS_waitid, P_PID, tid, (long)(uintptr_t)&news, WEXITED | WSTOPPED | WNOHANG | __WALL,
+                        0, 0);
+    if (r < 0 || news.si_pid != tid)
+        return r == -ECHILD ? -ESRCH : (int)r;
+    if (news.si_code != CLD_TRAPPED && news.si_code != CLD_STOPPED)
+        return -ESRCH;
+    *ret_status = news.si_status << 8 | 0x7f;
+    return 1;
+}
+
+static long trace(long request, pid_t tid, long data)
+{
+    return aside_call(SYS_ptrace, request, tid, 0, data, 0, 0);
+}
+
 /* Waits for the stop that PTRACE_INTERRUPT asked for. Signals that arrive first are passed on to the thread.
- */
+ * A stop is announced with SIGCHLD, which is blocked here (aside_share()); a parent that ignores it gets
+ * none. */
 static int wait_for_stop(pid_t tid)
 {
-    uint64_t deadline = clock_monotonic_ns() + STOP_LIMIT_NS;
+    const uint64_t deadline = clock_monotonic_ns() + STOP_LIMIT_NS, child = 1ull << (SIGCHLD - 1);
+    const struct timespec pause = {.tv_nsec = NS_PER_MS};
     for (;;) {
-        int status, r = stop_take(tid, &status);
+        int status, r = take_stop(tid, &status);
         if (r < 0)
             return r;
         if (r && status >> 16 == PTRACE_EVENT_STOP)
             return 0;
         if (r) { /* a signal on its way in: deliver it when the thread goes on */
-            if (ptrace(PTRACE_CONT, tid, NULL, (void *)(uintptr_t)WSTOPSIG(status)) < 0)
-                return -errno;
+            if ((r = (int)trace(PTRACE_CONT, tid, WSTOPSIG(status))) < 0)
+                return r;
             continue;
         }
+        if (aside_leaves())
+            return -EINTR;
         if (clock_monotonic_ns() > deadline)
             return -ETIMEDOUT;
-        struct timespec pause = {0, 10000};
-        nanosleep(&pause, NULL);
+        (void)aside_call(SYS_rt_sigtimedwait, (long)(uintptr_t)&child, 0, (long)(uintptr_t)&pause,
+                         sizeof(child), 0, 0);
     }
 }
 
 /* Stops the thread, takes registers and stack, lets it go. Made aside (attach/aside.h): the thread does not
- * stay stopped because we are. */
+ * stay stopped because we are. In a long system call that no signal ends (a read of a large file) it stops
+ * only when that returns, so rings are drained meanwhile, and nothing here uses errno or the heap. */
 struct snapshot {
     const struct proc *proc;
     pid_t tid;
+    char thread[32]; /* "task/TID" */
     struct user_regs_struct registers;
     uint8_t *room; /* STALL_STACK_BYTES, for the stack's bytes */
     struct stack_copy stack;
     uint64_t at_ns, stopped_ns;
 };
 
+static bool has_thread(const struct snapshot *snapshot)
+{
+    return aside_call(SYS_faccessat, snapshot->proc->directory, (long)(uintptr_t)snapshot->thread, F_OK, 0, 0,
+                      0) == 0;
+}
+
+/* Page by page, because a part that is not wholly mapped yields nothing. Returns how much was read. */
+static long copy_stack(const struct snapshot *snapshot)
+{
+    enum { PARTS = 64, PAGE = 4096 };
+    size_t done = 0;
+    while (done < STALL_STACK_BYTES) {
+        struct iovec remote[PARTS];
+        size_t asked = 0, parts = 0;
+        for (; parts < PARTS && done + asked < STALL_STACK_BYTES; parts++) {
+            uint64_t at = snapshot->registers.rsp + done + asked;
+            size_t part = MIN(PAGE - (size_t)(at % PAGE), STALL_STACK_BYTES - done - asked);
+            remote[parts] = (struct iovec){(void *)(uintptr_t)at, part};
+            asked += part;
+        }
+        const struct iovec local = {snapshot->room + done, asked};
+        long n = aside_call(SYS_process_vm_readv, snapshot->proc->pid, (long)(uintptr_t)&local, 1,
+                            (long)(uintptr_t)remote, (long)parts, 0);
+        if (n <= 0)
+            return done ? (long)done : n;
+        done += (size_t)n;
+        if ((size_t)n < asked)
+            break;
+    }
+    return (long)done;
+}
+
 static int take_snapshot(void *context)
 {
     struct snapshot *snapshot = context;
     pid_t tid = snapshot->tid;
-    if (!proc_has_thread(snapshot->proc, tid))
+    if (!has_thread(snapshot))
         return -ESRCH;
-    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
-        return -errno;
-    int r = 0;
+    long r = trace(PTRACE_SEIZE, tid, 0);
+    if (r < 0)
+        return (int)r;
     snapshot->at_ns = clock_monotonic_ns();
-    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
-        r = -errno;
-    if (r == 0)
+    r = trace(PTRACE_INTERRUPT, tid, 0);
+    if (r >= 0)
         r = wait_for_stop(tid);
     uint64_t stopped_at = clock_monotonic_ns();
-    if (r == 0 && !proc_has_thread(snapshot->proc, tid))
+    if (r >= 0 && !has_thread(snapshot))
         r = -ESRCH; /* its number changed hands as we seized it: the other goes on as it was */
-    if (r == 0 && ptrace(PTRACE_GETREGS, tid, NULL, &snapshot->registers) < 0)
-        r = -errno;
-    ssize_t copied = 0;
-    if (r == 0)
-        copied =
-            memory_read_some(snapshot->proc->pid, snapshot->registers.rsp, snapshot->room, STALL_STACK_BYTES);
-    /* A thread that would not stop can only be let go by the end of the tracer; asking again costs nothing.
-     */
-    if (ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && r == -ETIMEDOUT && wait_for_stop(tid) == 0)
-        ptrace(PTRACE_DETACH, tid, NULL, NULL);
+    if (r >= 0)
+        r = trace(PTRACE_GETREGS, tid, (long)(uintptr_t)&snapshot->registers);
+    long copied = r >= 0 ? copy_stack(snapshot) : 0;
+    /* A thread that would not stop is let go by the end of its tracer, which comes now. */
+    (void)trace(PTRACE_DETACH, tid, 0);
     snapshot->stopped_ns = clock_monotonic_ns() - stopped_at;
-    if (r == 0 && copied <= 0)
-        r = copied < 0 ? (int)copied : -EFAULT;
+    if (r >= 0 && copied <= 0)
+        r = copied < 0 ? copied : -EFAULT;
     snapshot->stack = (struct stack_copy){
         .start = snapshot->registers.rsp, .bytes = snapshot->room, .size = r < 0 ? 0 : (size_t)copied};
-    return r;
+    return (int)MIN(r, 0);
 }
 
 /* ---- one look ---- */
@@ -214,7 +273,8 @@ int stall_sample(struct stall_sampler *sampler, struct proc *proc, pid_t tid, st
     if (r < 0)
         return r;
     bool waiting = in_system_call(proc, tid, &system_call);
-    r = aside_share(take_snapshot, &snapshot);
+    snprintf(snapshot.thread, sizeof(snapshot.thread), "task/%d", tid);
+    r = aside_share(take_snapshot, &snapshot, sampler->while_waiting, sampler->context);
     if (r < 0)
         return refused(tid, r, problem);
     waiting = waiting && stopped_in_system_call(proc->pid, &snapshot.registers);

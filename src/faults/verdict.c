@@ -149,6 +149,16 @@ static const char *say_called(const struct fault *fault)
                                       : place_called(&place);
 }
 
+/* Why the report names no place of a stall, where it names none. */
+static const char *say_unsampled(const struct fault *fault, unsigned cause)
+{
+    const struct look *place = &fault->place;
+    if (fault->looks || fault->seen || place->function || place->script || cause == SONDE_stall_cause_gc)
+        return "";
+    return machine_took_part(fault) ? " No sample saw where in the code it was; the machine was busy."
+                                    : " No sample saw where in the code it was.";
+}
+
 bool verdict_is_stall(const struct fault *fault)
 {
     return !fault->seen && (fault->kind == FINDING_event_loop_blocked || fault->kind == FINDING_lock_wait);
@@ -194,8 +204,8 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
                                     : "";
     const char *variants = place->variants ? finding_say(f, " Of these: %s.", place->variants) : "";
     f->detail =
-        *who ? finding_say(f, "%s was running%s.%s %s", who, seen, variants, say_circumstances(f, fault))
-             : say_circumstances(f, fault);
+        finding_say(f, "%s%s%s", *who ? finding_say(f, "%s was running%s.%s ", who, seen, variants) : "",
+                    say_circumstances(f, fault), say_unsampled(fault, cause));
     if (fault->kind == FINDING_lock_wait)
         f->title = finding_say(f, "The event loop of %s waited for a lock %s", fault->service,
                                verdict_amount(f, fault));

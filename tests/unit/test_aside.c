@@ -3,10 +3,14 @@
 #include "attach/aside.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "test.h"
@@ -65,7 +69,7 @@ static int run_aside(struct board *board)
 
 static int share_aside(struct board *board)
 {
-    return aside_share(take_long, &board);
+    return aside_share(take_long, &board, NULL, NULL);
 }
 
 /* sent: to a parent that waits for take_long(), and to its group, as a terminal or a supervisor does. */
@@ -106,10 +110,69 @@ static void test_it_ends_what_it_has_begun(void **state)
 static void test_our_memory_is_shared(void **state)
 {
     struct errand errand = {.given = 21};
-    assert_int_equal(aside_share(double_it, &errand), 21);
+    assert_int_equal(aside_share(double_it, &errand, NULL, NULL), 21);
     assert_int_equal(errand.made, 42);
     assert_int_not_equal(errand.by, getpid());
-    assert_int_equal(aside_share(be_killed, &errand), -ECHILD);
+    assert_int_equal(aside_share(be_killed, &errand, NULL, NULL), -ECHILD);
+}
+
+static int precedence(void *context)
+{
+    (void)context;
+    return sched_getscheduler(0);
+}
+
+/* What the child's parent says, and work that begins with its precedence. */
+static int precede_with(int nice)
+{
+    if (setpriority(PRIO_PROCESS, 0, nice) < 0)
+        return -EPERM;
+    return aside_share(precedence, NULL, NULL, NULL);
+}
+
+/* A thread that is held waits until its holder gets a CPU. Among the nice values of one session only, that
+ * took up to 600 ms beside 24 busy programs. The child may get its priority when it works already, so it is
+ * asked until it has it. */
+static void test_who_holds_goes_first(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int r = SCHED_OTHER;
+        for (int i = 0; i < 1000 && r != SCHED_RR; i++)
+            r = precede_with(-10);
+        _exit(r == SCHED_RR && precede_with(0) == SCHED_OTHER && sched_getscheduler(0) == SCHED_OTHER ? 0
+                                                                                                      : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+struct meanwhile {
+    volatile int calls;
+};
+
+static int wait_for_calls(void *context)
+{
+    const struct meanwhile *meanwhile = context;
+    const struct timespec pause = {.tv_nsec = NS_PER_MS};
+    while (meanwhile->calls < 3)
+        (void)aside_call(SYS_nanosleep, (long)(uintptr_t)&pause, 0, 0, 0, 0, 0);
+    return meanwhile->calls;
+}
+
+static void count_call(void *context)
+{
+    ((struct meanwhile *)context)->calls++;
+}
+
+/* Rings are drained while a thread does not stop, as in a long read of a file. */
+static void test_others_go_on_meanwhile(void **state)
+{
+    struct meanwhile meanwhile = {0};
+    assert_true(aside_share(wait_for_calls, &meanwhile, count_call, &meanwhile) >= 3);
 }
 
 static int wait_to_be_told(void *context)
@@ -140,12 +203,12 @@ static int end_with_one_deadline(void)
     if (!aside_is_ending() || deadline_ns > clock_monotonic_ns() + ASIDE_END_NS)
         return 2;
     /* One after the other: nobody asks them to end but we, and none adds to the deadline. */
-    if (aside_share(wait_for_ever, &errand) != -EINTR ||
+    if (aside_share(wait_for_ever, &errand, NULL, NULL) != -EINTR ||
         aside_run(wait_for_ever, &errand, sizeof(errand), NULL, NULL) != -EINTR)
         return 3;
     int r = -EINTR; /* one that is told leaves by itself, unless it gets no CPU for 20 ms */
     for (int i = 0; i < 200 && r == -EINTR; i++)
-        r = aside_share(wait_to_be_told, &errand);
+        r = aside_share(wait_to_be_told, &errand, NULL, NULL);
     if (r != 0)
         return 6;
     if (aside_deadline_ns(60 * NS_PER_S) != deadline_ns)
@@ -169,7 +232,7 @@ static int end_with_one_deadline(void)
     /* What still works does so after it, too, unless it gets no CPU at all. */
     r = -EINTR;
     for (int i = 0; i < 200 && r == -EINTR; i++)
-        r = aside_share(double_it, &errand);
+        r = aside_share(double_it, &errand, NULL, NULL);
     return r == 0 ? 0 : 5;
 }
 
@@ -217,7 +280,7 @@ static void test_it_has_a_group_of_its_own_in_our_session(void **state)
 {
     pid_t session = getsid(0);
     assert_int_equal(aside_run(where_it_is, &session, sizeof(session), NULL, NULL), 0);
-    assert_int_equal(aside_share(where_it_is, &session), 0);
+    assert_int_equal(aside_share(where_it_is, &session, NULL, NULL), 0);
 }
 
 int main(void)
@@ -226,6 +289,8 @@ int main(void)
         cmocka_unit_test(test_results_come_back),
         cmocka_unit_test(test_a_killed_child_is_told),
         cmocka_unit_test(test_our_memory_is_shared),
+        cmocka_unit_test(test_who_holds_goes_first),
+        cmocka_unit_test(test_others_go_on_meanwhile),
         cmocka_unit_test(test_it_ends_what_it_has_begun),
         cmocka_unit_test(test_one_deadline_for_all),
         cmocka_unit_test(test_an_end_that_was_not_asked_for),

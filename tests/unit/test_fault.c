@@ -479,7 +479,8 @@ static void accounts_decide_over_samples(void **state)
         assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 4);
         if (!seen) {
             assert_null(f->where.function);
-            assert_null(strstr(f->detail, "sample"));
+            assert_null(strstr(f->detail, " samples"));
+            assert_non_null(strstr(f->detail, "No sample saw where"));
         } else {
             assert_string_equal(f->where.function, "handler");
             assert_int_equal(f->where.line, 17);

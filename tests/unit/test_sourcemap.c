@@ -147,6 +147,11 @@ static void scripts(void **state)
     assert_int_equal(of_script("x\n//# sourceMappingURL=data:application/json;charset=utf-8;base64,"
                                "eyJzb3VyY2VzIjpbImEudHMiXSwibWFwcGluZ3MiOiJBQUFBIn0="),
                      0);
+    write_file("[b] a.map", "{\"sources\":[\"a.ts\"],\"mappings\":\"AAAA\"}");
+    assert_int_equal(of_script("//# sourceMappingURL=%5Bb%5d%20a.map"), 0);
+    write_file("%5B.map", "{\"sources\":[\"a.ts\"],\"mappings\":\"AAAA\"}");
+    assert_int_equal(of_script("//# sourceMappingURL=%5B.map"), 0);
+    assert_int_equal(of_script("//# sourceMappingURL=%5c%zz"), -ENOENT);
     assert_int_equal(of_script("x"), -ENOENT);
     assert_int_equal(of_script(""), -ENOENT);
     assert_int_equal(of_script("#"), -ENOENT);
@@ -171,6 +176,9 @@ static void scripts_that_lie(void **state)
     assert_int_equal(of_script(text), -EINVAL);
     assert_int_equal(of_script("//# sourceMappingURL=../x/outside.map"), -EINVAL);
     assert_int_equal(of_script("//# sourceMappingURL=file:///etc/passwd"), -EINVAL);
+    assert_int_equal(of_script("//# sourceMappingURL=%2e%2e%2Fx%2Foutside.map"), -EINVAL);
+    assert_int_equal(of_script("//# sourceMappingURL=%2Fetc%2Fpasswd"), -EINVAL);
+    assert_int_equal(of_script("//# sourceMappingURL=gone%00.map"), -ENOENT);
     snprintf(path, sizeof(path), "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(of_script("//# sourceMappingURL=pipe"), -EINVAL);
@@ -216,7 +224,7 @@ static void sources_outside_of_their_package(void **state)
 
 static int remove_folder(void **state)
 {
-    static const char *const NAMES[] = {"a.js", "a.js.map", "outside.map", "pipe"};
+    static const char *const NAMES[] = {"[b] a.map", "%5B.map", "a.js", "a.js.map", "outside.map", "pipe"};
     char path[256];
     for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, NAMES[i]);

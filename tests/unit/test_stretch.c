@@ -246,6 +246,35 @@ static void samples_that_come_late_belong_to_their_callback(void **state)
     }
 }
 
+/* A report that names no place says why. */
+static void a_stall_without_a_sample_is_told_as_one(void **state)
+{
+    static const char *const WORDS[] = {" No sample saw where in the code it was.",
+                                        " No sample saw where in the code it was; the machine was busy."};
+    for (int way = 0; way < 3; way++) { /* on an idle machine, on a busy one, with a sample */
+        struct feed feed;
+        feed_init(&feed);
+        feed_process(&feed, API, 1, "api", US(1));
+        feed_request(&feed, API, 40, "/culprit", MS(1), MS(2));
+        sched(&feed, MS(90), MS(80), 0);
+        for (uint64_t at = MS(100), i = 1; i <= 4; at += MS(100), i++) {
+            uint64_t waited_ns = way == 1 ? i * MS(8) : 0;
+            stall_begins(&feed, "/culprit", at);
+            if (way == 2)
+                look(&feed, at + MS(30), at, false);
+            stall_ends(&feed, at, at + MS(60));
+            sched(&feed, at + MS(61), MS(80) + i * MS(60) - waited_ns, waited_ns);
+        }
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+        assert_non_null(f);
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(strstr(f->detail, WORDS[k]) != NULL, k == way);
+        assert_int_equal(f->where.file != NULL, way == 2);
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_process_that_asks_itself),
         cmocka_unit_test(looks_belong_to_their_callback),
         cmocka_unit_test(samples_that_come_late_belong_to_their_callback),
+        cmocka_unit_test(a_stall_without_a_sample_is_told_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,25 @@ static void what_a_terminal_obeys_is_shown(void **state)
     text_done(&text);
 }
 
+static void urls_are_decoded(void **state)
+{
+    char good[] = "%5Ba%5d%20%C3%a9b", plain[] = "a+b", none[] = "%5B%", half[] = "%5B%4", other[] = "%5B%4g",
+         nul[] = "%5B%00";
+    assert_true(text_decode_percent(good));
+    assert_string_equal(good, "[a] \xc3\xa9"
+                              "b");
+    assert_true(text_decode_percent(plain));
+    assert_string_equal(plain, "a+b");
+    assert_false(text_decode_percent(none));
+    assert_false(text_decode_percent(half));
+    assert_false(text_decode_percent(other));
+    assert_string_equal(other, "%5B%4g");
+    assert_false(text_decode_percent(nul));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(grows),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(urls_are_decoded), cmocka_unit_test(grows),
                                        cmocka_unit_test(what_a_terminal_obeys_is_shown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

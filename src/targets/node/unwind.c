@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "symbol/memory.h"
 #include "targets/node/unwind_position.h"
 
@@ -506,8 +507,10 @@ static char *script_name(struct v8 *v8, uint64_t script)
     if (!v8_word(&v8->heap, script, v8->layout.script_name, &word))
         return NULL;
     char *name = v8_string(&v8->heap, word, 4096);
-    if (name && strncmp(name, "file://", 7) == 0)
+    if (name && strncmp(name, "file://", 7) == 0) {
         memmove(name, name + 7, strlen(name + 7) + 1);
+        (void)text_decode_percent(name);
+    }
     return name;
 }
 

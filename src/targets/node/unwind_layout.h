@@ -43,6 +43,7 @@ struct v8_layout {
     int32_t code_start;   /* of the instructions, where Code holds them (before V8 11) */
     int32_t stream_start; /* of the instructions in an InstructionStream, whose Code is named at offset 8 */
     int32_t code_positions, code_deoptimization;
+    bool two_position_bits; /* below a code offset in tables of positions */
     int32_t code_flags, code_kind_mask, code_kind_baseline;
     int32_t wrapper_shared;
     int32_t deopt_literals, deopt_inlinings;

@@ -36,15 +36,20 @@ static bool take_vlq(const uint8_t **at, const uint8_t *end, int64_t *ret)
 }
 
 /* Entries are {code offset, position}, both as differences. A code offset d < 0 stands for -(d + 1), at an
- * expression; newer builds (seen in Node 26) have two bits below an offset without a sign instead. The first
- * difference is from -1, which is where a function is entered. The last entry at or before the offset
- * counts; ret_end: the last entry's. */
+ * expression; newer builds (Node 25) have two bits below an offset without a sign instead. The first
+ * difference is from -1, which is where a function is entered. */
+static int64_t code_step(int64_t d, bool newer)
+{
+    int64_t step = d >= 0 ? d : -(d + 1);
+    return newer ? step / 2 : step;
+}
+
+/* The last entry at or before the offset counts; ret_end: the last entry's. */
 static int32_t look_up(const uint8_t *table, uint32_t length, int32_t offset, bool newer, int64_t *ret_end)
 {
     int64_t code = -1, position = 0, found = -1, d;
     for (const uint8_t *at = table; take_vlq(&at, table + length, &d);) {
-        int64_t step = d >= 0 ? d : -(d + 1);
-        code += newer ? step / 2 : step;
+        code += code_step(d, newer);
         if (!take_vlq(&at, table + length, &d))
             break;
         position += d;
@@ -69,8 +74,9 @@ static int32_t position_from_table(const struct v8_heap *heap, uint64_t bytecode
         return -1;
     uint64_t size;
     int64_t end;
-    int32_t position = look_up(bytes, length, offset, false, &end);
-    /* Read in the older way, offsets of the newer are twice as large, and beyond the function's end. */
+    int32_t position = look_up(bytes, length, offset, l->two_position_bits, &end);
+    /* Of a V8 that does not say its version: read in the older way, offsets of the newer are twice as large,
+     * and beyond the function's end. */
     if (v8_word(heap, bytecodes, 8, &size) && v8_is_smi(size) && end >= v8_smi(size))
         position = look_up(bytes, length, offset, true, &end);
     free(bytes);
@@ -268,12 +274,13 @@ static int32_t inlining_of(int64_t position)
     return (int32_t)(position >> 31 & 0xffff) - 1;
 }
 
-static bool last_position(const uint8_t *table, uint32_t length, int64_t offset, int64_t *ret_position)
+static bool last_position(const uint8_t *table, uint32_t length, int64_t offset, bool newer,
+                          int64_t *ret_position)
 {
     int64_t at_code = -1, position = 0, d;
     bool found = false;
     for (const uint8_t *at = table; take_vlq(&at, table + length, &d);) {
-        at_code += d >= 0 ? d : -(d + 1);
+        at_code += code_step(d, newer);
         if (!take_vlq(&at, table + length, &d) || at_code > offset)
             break;
         position += d;
@@ -309,7 +316,7 @@ size_t v8_inlined_at(const struct v8_heap *heap, const struct v8_code *code, uin
     size_t count = 0;
     if (limit == 0 || !read_positions(heap, code, &table, &length))
         return 0;
-    bool found = last_position(table, length, (int64_t)(pc - code->start), &position);
+    bool found = last_position(table, length, (int64_t)(pc - code->start), l->two_position_bits, &position);
     free(table);
     if (!found)
         return 0;
