@@ -9,14 +9,13 @@
 #include "base/macro.h"
 
 enum {
-    SHARES_MAX = 32,
     SHARES_SHOWN = 5,
     SHOWN_LEAST = 50, /* parts of the whole: smaller ones are not worth a word */
     CLASS_NO_CPU =
         PATH_CLASSES, /* what is no step of its own: the time in which a step's thread had no CPU */
 };
 
-/* All steps of one kind, name and place. */
+/* A step, and later all steps of one kind, name and place. */
 struct share {
     const char *name, *place;
     uint64_t took_ns, first_ns, last_ns; /* last_ns: when the last of them ended */
@@ -24,10 +23,7 @@ struct share {
     uint8_t class;
 };
 
-struct shares {
-    struct share at[SHARES_MAX];
-    size_t count;
-};
+typedef ARRAY(struct share) share_array;
 
 const char *path_step_peer(const struct request *request, const struct path_step *step)
 {
@@ -54,31 +50,53 @@ void path_add_name(struct text *to, const char *name)
     text_add(to, name + last);
 }
 
-static bool same_text(const char *x, const char *y)
+static int compare_texts(const char *x, const char *y)
 {
-    return x == y || (x && y && strcmp(x, y) == 0);
+    return x == y ? 0 : !x ? -1 : !y ? 1 : strcmp(x, y);
 }
 
-/* took_ns: of [from_ns, to_ns). */
-static void add_share(struct shares *shares, const struct share *like, uint64_t from_ns, uint64_t to_ns,
-                      uint64_t took_ns)
+static int compare_kinds(const struct share *x, const struct share *y)
 {
-    size_t i = 0;
-    while (i < shares->count &&
-           (shares->at[i].class != like->class || !same_text(shares->at[i].name, like->name) ||
-            !same_text(shares->at[i].place, like->place)))
-        i++;
-    if (i == SHARES_MAX || !took_ns)
-        return;
-    struct share *share = &shares->at[i];
-    if (i == shares->count) {
-        *share = *like;
-        share->first_ns = from_ns;
-        shares->count++;
+    if (x->class != y->class)
+        return x->class < y->class ? -1 : 1;
+    int r = compare_texts(x->name, y->name);
+    return r ? r : compare_texts(x->place, y->place);
+}
+
+static int kind_then_time(const void *x, const void *y)
+{
+    const struct share *a = x, *b = y;
+    int r = compare_kinds(a, b);
+    return r ? r : (a->first_ns > b->first_ns) - (a->first_ns < b->first_ns);
+}
+
+/* Of the time [from_ns, to_ns) took_ns were spent so. 0 or -ENOMEM. */
+static int add_share(share_array *shares, struct share like, uint64_t from_ns, uint64_t to_ns,
+                     uint64_t took_ns)
+{
+    like.first_ns = from_ns;
+    like.last_ns = to_ns;
+    like.took_ns = took_ns;
+    like.times = 1;
+    return took_ns ? array_add(shares, like) : 0;
+}
+
+/* One share of each kind. What follows upon its like without a gap counts as one time. */
+static void merge_shares(share_array *shares)
+{
+    size_t count = 0;
+    qsort(shares->at, shares->count, sizeof(*shares->at), kind_then_time);
+    array_foreach (shares, share) {
+        struct share *before = count ? &shares->at[count - 1] : NULL;
+        if (!before || compare_kinds(before, share) != 0) {
+            shares->at[count++] = *share;
+            continue;
+        }
+        before->times += share->first_ns > before->last_ns;
+        before->last_ns = share->last_ns;
+        before->took_ns += share->took_ns;
     }
-    share->times += !share->times || from_ns > share->last_ns;
-    share->last_ns = to_ns;
-    share->took_ns += took_ns;
+    shares->count = count;
 }
 
 uint64_t path_step_no_cpu(const struct path_step *step, uint64_t *ret_loop_ns)
@@ -139,41 +157,54 @@ static void add_phrase(struct text *to, const struct share *share)
     text_add(to, ")");
 }
 
+/* works_ns: of the path's all_ns; elsewhere_ns: waits for a CPU of threads that were waited for. */
+static void add_sentence(struct text *to, share_array *shares, uint64_t works_ns, uint64_t all_ns,
+                         uint64_t elsewhere_ns)
+{
+    char time[32];
+    merge_shares(shares);
+    qsort(shares->at, shares->count, sizeof(*shares->at), largest_first);
+    size_t shown = 0;
+    while (shown < MIN(shares->count, (size_t)SHARES_SHOWN) &&
+           shares->at[shown].took_ns * SHOWN_LEAST >= all_ns)
+        shown++;
+    qsort(shares->at, shown, sizeof(*shares->at), earliest_first);
+    text_add(to, "critical path: ");
+    for (size_t i = 0; i < shown; i++) {
+        bool after = i && shares->at[i].first_ns >= shares->at[i - 1].last_ns;
+        text_add(to, !i ? "it " : after ? ", then " : ", in between ");
+        add_phrase(to, &shares->at[i]);
+    }
+    text_addf(to, "%s%s at work (T),", shown ? "; " : "",
+              clock_format_duration(works_ns, time, sizeof(time)));
+    text_addf(to, " %s of waiting", clock_format_duration(all_ns - works_ns, time, sizeof(time)));
+    if (elsewhere_ns * 10 > all_ns)
+        text_addf(to, "; while it waited for others, a thread waited for a CPU for %s",
+                  clock_format_duration(elsewhere_ns, time, sizeof(time)));
+}
+
 void path_words(struct text *to, const struct request *request)
 {
-    struct shares shares = {0};
+    share_array shares = {0};
+    int r = 0;
     uint64_t works_ns = 0, all_ns = request_latency_ns(request), elsewhere_ns = 0;
-    array_foreach (&request->path_steps, step) {
+    for (size_t i = 0; i < request->path_steps.count && r == 0; i++) {
+        const struct path_step *step = &request->path_steps.at[i];
         uint64_t from_ns = step->start_ns, to_ns = step->end_ns;
         uint64_t busy_ns, queued_ns = path_step_no_cpu(step, &busy_ns);
         const char *peer = path_step_peer(request, step);
         struct share own = {.name = step->name, .place = peer ? peer : step->service, .class = step->class};
-        add_share(&shares, &(struct share){.class = CLASS_NO_CPU}, from_ns, to_ns, queued_ns);
-        add_share(&shares, &(struct share){.class = PATH_LOOP}, from_ns, to_ns, busy_ns);
-        add_share(&shares, &own, from_ns, to_ns, to_ns - from_ns - busy_ns - queued_ns);
+        r = add_share(&shares, (struct share){.class = CLASS_NO_CPU}, from_ns, to_ns, queued_ns);
+        if (r == 0)
+            r = add_share(&shares, (struct share){.class = PATH_LOOP}, from_ns, to_ns, busy_ns);
+        if (r == 0)
+            r = add_share(&shares, own, from_ns, to_ns, to_ns - from_ns - busy_ns - queued_ns);
         elsewhere_ns += step->timed ? step->spent.runnable_ns - MIN(queued_ns, step->spent.runnable_ns) : 0;
         works_ns += path_work_ns(step);
     }
-    if (!shares.count || all_ns < NS_PER_MS)
-        return;
-    char time[32];
-    qsort(shares.at, shares.count, sizeof(*shares.at), largest_first);
-    size_t shown = 0;
-    while (shown < MIN(shares.count, (size_t)SHARES_SHOWN) &&
-           shares.at[shown].took_ns * SHOWN_LEAST >= all_ns)
-        shown++;
-    qsort(shares.at, shown, sizeof(*shares.at), earliest_first);
-    text_add(to, "critical path: ");
-    for (size_t i = 0; i < shown; i++) {
-        bool after = i && shares.at[i].first_ns >= shares.at[i - 1].last_ns;
-        text_add(to, !i ? "it " : after ? ", then " : ", in between ");
-        add_phrase(to, &shares.at[i]);
-    }
-    text_addf(to, "%s%s at work (T),", shown ? "; " : "",
-              clock_format_duration(MIN(works_ns, all_ns), time, sizeof(time)));
-    text_addf(to, " %s of waiting",
-              clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
-    if (elsewhere_ns * 10 > all_ns)
-        text_addf(to, "; while it waited for others, a thread waited for a CPU for %s",
-                  clock_format_duration(elsewhere_ns, time, sizeof(time)));
+    if (r == 0 && shares.count && all_ns >= NS_PER_MS)
+        add_sentence(to, &shares, MIN(works_ns, all_ns), all_ns, elsewhere_ns);
+    else if (r < 0)
+        to->failed = true;
+    array_done(&shares);
 }

@@ -9,6 +9,7 @@
 
 #include "analyze/path_words.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/macro.h"
 #include "protocols/protocols.h"
 
@@ -435,10 +436,8 @@ void vertical_print(struct text *to, const struct request *request, const struct
 
 static void set_text(json_t *object, const char *key, const char *text)
 {
-    if (!text)
-        return;
-    json_t *string = json_string(text);
-    json_object_set_new(object, key, string ? string : json_string("?"));
+    if (text)
+        json_object_set_new(object, key, json_text(text));
 }
 
 static void set_number(json_t *object, const char *key, uint64_t number)
@@ -668,11 +667,10 @@ static void set_trace(json_t *object, const struct request *request)
 
 json_t *vertical_json(const struct request *request, const struct profile *samples)
 {
-    json_t *path = json_string(request->path);
     json_t *object = json_pack(
         "{s:s, s:s, s:I, s:I, s:s, s:o, s:s, s:I, s:s, s:I, s:I}", "id", request->name, "service",
         request->service, "process", (json_int_t)request->pid, "thread", (json_int_t)request->tid, "method",
-        request->method, "path", path ? path : json_string("?"), "route", request->route, "status",
+        request->method, "path", json_text(request->path), "route", request->route, "status",
         (json_int_t)request->status, "state", request_state_name(request->state), "start_ns",
         (json_int_t)request->start_ns, "latency_ns", (json_int_t)request_latency_ns(request));
     if (!object)

@@ -78,6 +78,15 @@ static size_t utf8_length(const unsigned char *s, size_t room)
     return c < LEAST[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
+bool text_is_utf8(const char *bytes, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)bytes;
+    for (size_t i = 0, n; i < length; i += n)
+        if ((n = utf8_length(s + i, length - i)) == 0)
+            return false;
+    return true;
+}
+
 void text_add_utf8(struct text *text, const char *string, size_t length)
 {
     const unsigned char *s = (const unsigned char *)string;

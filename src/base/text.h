@@ -24,6 +24,8 @@ void text_addf(struct text *text, const char *format, ...) _printf_(2, 3);
 /* Appends what a terminal would obey (control characters, those of U+0080 to U+009F too) as \x1b. */
 void text_add_visible(struct text *text, const char *bytes, size_t length);
 
+bool text_is_utf8(const char *bytes, size_t length);
+
 /* Appends text with U+FFFD in place of bytes that are not UTF-8. */
 void text_add_utf8(struct text *text, const char *bytes, size_t length);
 

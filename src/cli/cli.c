@@ -128,10 +128,27 @@ int cli_printf(FILE *to, const char *format, ...)
     return r;
 }
 
+static bool incomplete; /* a document that was printed is not whole */
+
+int cli_print_json(json_t *document, size_t flags)
+{
+    int r = document ? json_dumpf(document, stdout, flags) : -1;
+    json_decref(document);
+    putchar('\n');
+    if (r == 0 || ferror(stdout)) /* the end of the command tells what was not written */
+        return 0;
+    incomplete = true;
+    return -ENOMEM;
+}
+
 /* Whoever closed the pipe wanted no more. */
 static int check_output(int status)
 {
     struct problem problem = {.what = ""};
+    if (incomplete && (status == EXIT_DONE || status == EXIT_LOST)) {
+        problem_set(&problem, -ENOMEM, "the JSON that was printed is not whole: out of memory");
+        return cli_fail(EXIT_FAILED, &problem);
+    }
     errno = 0;
     if ((status != EXIT_DONE && status != EXIT_LOST) || (fflush(stdout) == 0 && !ferror(stdout)) ||
         errno == EPIPE)

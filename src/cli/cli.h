@@ -4,6 +4,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -76,8 +77,12 @@ int cli_report(const char *folder, bool json);
  * observe_options.follow's. */
 int cli_follow(const char *folder, bool json, int recorder);
 
-/* Ends a command: what could not be written (a full disk) is no success, whatever its status. Returns the
- * exit status. */
+/* Prints a document and a line break to stdout, and releases it; flags are Jansson's. 0, or -ENOMEM: it is
+ * not whole, also for NULL. cli_end() tells in either case, so the return value may be ignored. */
+int cli_print_json(json_t *document, size_t flags);
+
+/* Ends a command: what could not be written (a full disk, no memory for a document) is no success, whatever
+ * its status. Returns the exit status. */
 int cli_end(int status);
 
 /* Prints text that may hold what somebody's trace says. What a terminal would obey is escaped, but for line

@@ -182,10 +182,7 @@ static int finish(const struct options *options, const struct diagnosis *normal,
     if (r < 0)
         return r;
     if (options->json) {
-        json_t *json = report_json(report);
-        json_dumpf(json, stdout, JSON_INDENT(1));
-        putchar('\n');
-        json_decref(json);
+        cli_print_json(report_json(report), JSON_INDENT(1));
     } else {
         print_report(diagnosis, report);
     }

@@ -132,9 +132,7 @@ static void print_json(const struct profile_differences *all, const struct repor
         json_object_set_new(root, "no_comparison", json_string(nothing));
     if (report)
         store_report_add_json(report, root);
-    json_dumpf(root, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(root);
+    cli_print_json(root, JSON_INDENT(2));
 }
 
 static int write_page(const struct profile *after, const struct profile *before, const char *path,

@@ -624,10 +624,7 @@ static int print_json(const struct answer *answer)
     }
     json_t *root = json_pack("{s:i, s:o, s:o}", "schema", SCHEMA_doctor, "checks", checks, "processes",
                              hooks_object(answer));
-    int r = json_dumpf(root, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(root);
-    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+    return cli_print_json(root, JSON_INDENT(2)) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 static const struct option_row ROWS[] = {{"json", .text = "print one JSON document", .type = OPTION_FLAG},

@@ -69,7 +69,7 @@ static int show(struct spans_options *options)
         report.requests = json_array();
         for (size_t i = 0; i < count; i++)
             json_array_append_new(report.requests, vertical_json(requests[i], analysis_samples(analysis)));
-        r = reading_print_json(report_json(&report));
+        r = cli_print_json(report_json(&report), JSON_INDENT(1));
     } else {
         print_text(requests, count, analysis_samples(analysis), options);
     }

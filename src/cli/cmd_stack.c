@@ -77,9 +77,7 @@ static void print_json(pid_t pid, pid_t tid, const struct stall_report *r)
                              "frames", frames);
     if (r->where >= 0)
         json_object_set_new(root, "where", json_integer(r->where));
-    json_dumpf(root, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(root);
+    cli_print_json(root, JSON_INDENT(2));
 }
 
 static const struct option_row ROWS[] = {{"json", .text = "print one JSON document", .type = OPTION_FLAG},

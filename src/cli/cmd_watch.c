@@ -60,10 +60,7 @@ static void print_report(const struct watch *watch, const struct report *report)
                                 cli_style(1, STYLE_YELLOW), cli_style(1, STYLE_GREEN),
                                 cli_style(1, STYLE_CYAN)};
     if (watch->options->json) {
-        json_t *json = report_json(report);
-        json_dumpf(json, stdout, JSON_INDENT(1));
-        putchar('\n');
-        json_decref(json);
+        cli_print_json(report_json(report), JSON_INDENT(1));
         return;
     }
     rollout_input_words(watch->rollout, &out);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/proc.h"
 #include "base/process_file.h"
 #include "cli/cli.h"
@@ -246,11 +247,11 @@ static json_t *site_json(const struct allocs *a, const struct profile *p, const 
     for (uint32_t at = site->stack; at; at = stacks->nodes.at[at].parent) {
         const struct profile_frame *f = &p->frames.at[stacks->nodes.at[at].frame];
         if (f->kind != FRAME_GROUP)
-            json_array_append_new(stack, profile_place_text(profile_text(p, f->name)));
+            json_array_append_new(stack, json_text(profile_text(p, f->name)));
     }
     const char *function = site->frame ? profile_text(p, p->frames.at[site->frame].name) : "";
     json_t *json =
-        json_pack("{s:o, s:o, s:o, s:o}", "function", profile_place_text(function), "not_freed",
+        json_pack("{s:o, s:o, s:o, s:o}", "function", json_text(function), "not_freed",
                   amount_json(&site->alive), "allocated", amount_json(&site->made), "stack", stack);
     profile_place_add_json(json, p, site->frame);
     return json;

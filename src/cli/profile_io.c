@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/profile_place.h"
@@ -201,7 +202,7 @@ static json_t *parts_json(const struct io_site *site, bool block)
     for (size_t i = 0; i < site->part_count; i++) {
         json_t *part = amount_json(&site->parts[i].amount);
         json_object_set_new(part, block ? "operation" : "outcome", json_string(site->parts[i].what));
-        json_object_set_new(part, block ? "disk" : "peer", profile_place_text(site->parts[i].where));
+        json_object_set_new(part, block ? "disk" : "peer", json_text(site->parts[i].where));
         json_array_append_new(list, part);
     }
     return list;
@@ -215,10 +216,10 @@ static json_t *site_json(const struct io *io, const struct profile *p, const str
     for (; at; at = stacks->nodes.at[at].parent) {
         const struct profile_frame *f = &p->frames.at[stacks->nodes.at[at].frame];
         if (f->kind != FRAME_GROUP)
-            json_array_append_new(stack, profile_place_text(profile_text(p, f->name)));
+            json_array_append_new(stack, json_text(profile_text(p, f->name)));
     }
     const char *function = site->frame ? profile_text(p, p->frames.at[site->frame].name) : "";
-    json_object_set_new(json, "function", profile_place_text(function));
+    json_object_set_new(json, "function", json_text(function));
     json_object_set_new(json, "by_kernel", json_boolean(site->by_kernel));
     json_object_set_new(json, "parts", parts_json(site, io_kind_of(io) == IO_BLOCK));
     json_object_set_new(json, "stack", stack);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/macro.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -158,7 +159,7 @@ static json_t *stack_json(const struct locks *l, const struct profile *p, uint32
     for (; node; node = stacks->nodes.at[node].parent) {
         uint32_t frame = stacks->nodes.at[node].frame;
         if (p->frames.at[frame].kind != FRAME_GROUP)
-            json_array_append_new(array, profile_place_text(name_of(p, frame)));
+            json_array_append_new(array, json_text(name_of(p, frame)));
     }
     return array;
 }
@@ -170,7 +171,7 @@ static json_t *holder_json(const struct locks *l, const struct profile *p, const
                                "held_ns", (json_int_t)h->held_ns, "waits_count", (json_int_t)h->count,
                                "stack", stack_json(l, p, h->stack));
     if (h->where)
-        json_object_set_new(holder, "function", profile_place_text(name_of(p, h->where)));
+        json_object_set_new(holder, "function", json_text(name_of(p, h->where)));
     return holder;
 }
 
@@ -181,14 +182,13 @@ static json_t *site_json(const struct locks *l, const struct profile *p, const s
     for (size_t i = 0; i < site->holder_count; i++)
         json_array_append_new(holders, holder_json(l, p, &site->holders[i]));
     const char *function = site->frame ? profile_text(p, p->frames.at[site->frame].name) : "";
-    json_t *json =
-        json_pack("{s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "kind", a->kind->name,
-                  "process", (json_int_t)a->pid, "function", profile_place_text(function), "waited_ns",
-                  (json_int_t)site->waited_ns, "without_cpu_ns", (json_int_t)site->no_cpu_ns, "longest_ns",
-                  (json_int_t)site->longest_ns, "waits_count", (json_int_t)site->count, "open_count",
-                  (json_int_t)site->open, "threads_count", (json_int_t)site->threads, "unknown_ns",
-                  (json_int_t)site->unknown_ns, a->is_lock ? "held_by" : "ended_by", holders, "stack",
-                  stack_json(l, p, site->stack));
+    json_t *json = json_pack(
+        "{s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "kind", a->kind->name, "process",
+        (json_int_t)a->pid, "function", json_text(function), "waited_ns", (json_int_t)site->waited_ns,
+        "without_cpu_ns", (json_int_t)site->no_cpu_ns, "longest_ns", (json_int_t)site->longest_ns,
+        "waits_count", (json_int_t)site->count, "open_count", (json_int_t)site->open, "threads_count",
+        (json_int_t)site->threads, "unknown_ns", (json_int_t)site->unknown_ns,
+        a->is_lock ? "held_by" : "ended_by", holders, "stack", stack_json(l, p, site->stack));
     profile_place_add_json(json, p, site->frame);
     if (a->address) {
         char address[24];
@@ -211,7 +211,7 @@ int profile_locks_add_json(const struct locks *l, const struct profile *p, unsig
     uint32_t hidden[HIDDEN];
     json_t *not_seen = json_array();
     for (size_t i = locks_hidden(l, hidden, HIDDEN); i-- > 0;)
-        json_array_append_new(not_seen, profile_place_text(name_of(p, hidden[i])));
+        json_array_append_new(not_seen, json_text(name_of(p, hidden[i])));
     json_object_set_new(to, "not_seen", not_seen);
     int r = json_object_set_new(to, "conditions", both[0]);
     r |= json_object_set_new(to, "locks", both[1]);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "profile/frame_name.h"
 
 void profile_place_add(struct text *out, const struct profile *p, uint32_t frame)
@@ -43,19 +44,9 @@ void profile_place_add_json(json_t *object, const struct profile *p, uint32_t fr
 {
     const struct profile_frame *f = frame ? &p->frames.at[frame] : NULL;
     if (f && (f->file || f->module))
-        json_object_set_new(object, "file",
-                            profile_place_text(profile_text(p, f->file ? f->file : f->module)));
+        json_object_set_new(object, "file", json_text(profile_text(p, f->file ? f->file : f->module)));
     if (f && f->file && f->line)
         json_object_set_new(object, "line", json_integer(f->line));
-}
-
-json_t *profile_place_text(const char *bytes)
-{
-    struct text text = {0};
-    text_add_utf8(&text, bytes, strlen(bytes));
-    json_t *json = json_string(text_get(&text));
-    text_done(&text);
-    return json;
 }
 
 const char *profile_place_bytes(double bytes, char *buffer, size_t size)

@@ -22,7 +22,4 @@ void profile_place_add_json(json_t *object, const struct profile *profile, uint3
 /* "512 B", "61.4 MB", in the buffer that is returned. */
 const char *profile_place_bytes(double bytes, char *buffer, size_t size);
 
-/* A string of a traced program, which may be any bytes, as UTF-8. A new reference. */
-json_t *profile_place_text(const char *bytes);
-
 #endif

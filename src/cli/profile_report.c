@@ -339,10 +339,7 @@ int profile_report_json(const struct profile *p, const struct business_rules *ru
     int r = fill(&report, p, rules, facts, top);
     if (r == 0) {
         report_sort(&report);
-        json_t *document = report_json(&report);
-        r = document ? json_dumpf(document, stdout, JSON_INDENT(2)) : -1;
-        putchar('\n');
-        json_decref(document);
+        r = cli_print_json(report_json(&report), JSON_INDENT(2));
     }
     report_done(&report);
     return r < 0 ? EXIT_FAILED : EXIT_DONE;

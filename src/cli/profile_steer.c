@@ -134,9 +134,7 @@ static void print_tuning_json(const struct tuning *t, double acceptable, const s
         "error_percent", t->time_fit_error, "error_fit", "scale", t->scale, "rate", t->rate, "error_points",
         t->error_fit_error, "theta_nats", r->theta, "dispersion", r->dispersion, "period_windows",
         (json_int_t)period, "window_s", r->options->window_s, "divergences_nats", divergences);
-    json_dumpf(root, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(root);
+    cli_print_json(root, JSON_INDENT(2));
 }
 
 void profile_steer_print_tuning(const struct tuning *t, double acceptable, const struct rate_summary *r,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/profile_place.h"
@@ -102,9 +103,9 @@ static void add_stacks(const struct profile *p, uint32_t node, json_t *stacks[1 
         } else if (p->frames.at[frame].kind == FRAME_GROUP) {
             continue;
         } else if (behind) { /* they are there with the innermost first, and seen from the other end */
-            json_array_insert_new(part, 0, profile_place_text(name_of(p, frame)));
+            json_array_insert_new(part, 0, json_text(name_of(p, frame)));
         } else {
-            json_array_append_new(part, profile_place_text(name_of(p, frame)));
+            json_array_append_new(part, json_text(name_of(p, frame)));
         }
     }
     stacks[0] = part;
@@ -115,11 +116,11 @@ static json_t *link_json(const struct profile *p, const struct woken_link *link,
     char text[128], name[128];
     waker_text(p, link, text, sizeof(text));
     uint64_t process = profile_group_parts(text, name, sizeof(name));
-    json_t *json = json_pack("{s:o, s:o}", "name", profile_place_text(process ? name : text), "stack", stack);
+    json_t *json = json_pack("{s:o, s:o}", "name", json_text(process ? name : text), "stack", stack);
     if (process)
         json_object_set_new(json, "process", json_integer((json_int_t)process));
     if (link->place)
-        json_object_set_new(json, "function", profile_place_text(name_of(p, link->place)));
+        json_object_set_new(json, "function", json_text(name_of(p, link->place)));
     return json;
 }
 
@@ -129,10 +130,9 @@ static json_t *wait_json(const struct profile *p, const struct woken_wait *wait)
     add_stacks(p, wait->node, stacks, wait->link_count);
     for (size_t i = 0; i < wait->link_count; i++)
         json_array_append_new(links, link_json(p, &wait->links[i], stacks[i + 1]));
-    json_t *json =
-        json_pack("{s:o, s:I, s:I, s:o, s:o}", "function", profile_place_text(name_of(p, wait->place)),
-                  "waited_ns", (json_int_t)wait->waited_ns, "waits_count", (json_int_t)wait->count,
-                  "woken_by", links, "stack", stacks[0]);
+    json_t *json = json_pack("{s:o, s:I, s:I, s:o, s:o}", "function", json_text(name_of(p, wait->place)),
+                             "waited_ns", (json_int_t)wait->waited_ns, "waits_count", (json_int_t)wait->count,
+                             "woken_by", links, "stack", stacks[0]);
     if (wait->process) {
         char name[128];
         json_object_set_new(

@@ -120,21 +120,11 @@ int reading_status(const struct report *report)
     return report_lost(report) ? EXIT_LOST : EXIT_DONE;
 }
 
-int reading_print_json(json_t *document)
-{
-    int r = document ? json_dumpf(document, stdout, JSON_INDENT(1)) : -1;
-    json_decref(document);
-    putchar('\n');
-    return r < 0 ? -ENOMEM : 0;
-}
-
 int reading_print_end(json_t *document, bool followed)
 {
     if (!followed)
-        return reading_print_json(document);
-    json_t *line = json_pack("{s:i, s:s, s:o}", "schema", SCHEMA_line, "state", "end", "report", document);
-    int r = line ? json_dumpf(line, stdout, JSON_COMPACT) : -1;
-    json_decref(line);
-    putchar('\n');
-    return r < 0 ? -ENOMEM : 0;
+        return cli_print_json(document, JSON_INDENT(1));
+    return cli_print_json(
+        json_pack("{s:i, s:s, s:o}", "schema", SCHEMA_line, "state", "end", "report", document),
+        JSON_COMPACT);
 }

@@ -44,10 +44,8 @@ int reading_operand(const struct command *self, int argc, char **argv, int first
 /* EXIT_LOST when events were lost, else EXIT_DONE. */
 int reading_status(const struct report *report);
 
-/* Prints a document to stdout and releases it. 0 or -ENOMEM. */
-int reading_print_json(json_t *document);
-
-/* The same for a report's document; followed: as the last of those that --follow printed, in one line. */
+/* Prints a report's document to stdout and releases it; followed: as the last of those that --follow printed,
+ * in one line. 0 or -ENOMEM. */
 int reading_print_end(json_t *document, bool followed);
 
 #endif

@@ -121,7 +121,7 @@ int store_report(const char *path, bool json, const char *gate)
         status = EXIT_EMPTY;
     if (r == 0 && !json)
         store_report_print(&report);
-    else if (r == 0 && reading_print_json(report_json(&report)) < 0)
+    else if (r == 0 && cli_print_json(report_json(&report), JSON_INDENT(1)) < 0)
         status = cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory while writing JSON"});
     report_done(&report);
     return status;

@@ -53,10 +53,7 @@ static void tell(const struct telling *telling, const char *state, enum finding_
                                            "kind", kind, "title", title);
         json_t *line = json_pack("{s:i, s:s, s:I, s:o}", "schema", SCHEMA_line, "state", state, "read_to_ns",
                                  (json_int_t)telling->read_ns, "finding", json);
-        if (line)
-            json_dumpf(line, stdout, JSON_COMPACT);
-        json_decref(line);
-        putchar('\n');
+        cli_print_json(line, JSON_COMPACT);
     } else {
         strftime(time_text, sizeof(time_text), "%H:%M:%S", localtime(&now));
         cli_printf(stdout, "%s %-5s %s %s: %s\n", time_text, state, finding_severity_name(severity), kind,

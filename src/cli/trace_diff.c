@@ -577,10 +577,10 @@ int trace_diff(const char *before, const char *after, bool json, unsigned top)
     if (r == 0) {
         sort_all(&c);
         if (json)
-            r = reading_print_json(json_pack("{s:i, s:s, s:s, s:o, s:o, s:o}", "schema", SCHEMA_traces_diff,
-                                             "before", before, "after", after, "endpoints",
-                                             endpoints_json(&c), "operations", operations_json(&c),
-                                             "findings", findings_json(&c)));
+            r = cli_print_json(json_pack("{s:i, s:s, s:s, s:o, s:o, s:o}", "schema", SCHEMA_traces_diff,
+                                         "before", before, "after", after, "endpoints", endpoints_json(&c),
+                                         "operations", operations_json(&c), "findings", findings_json(&c)),
+                               JSON_INDENT(1));
         else
             print_text(&c, top);
     }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_text.h"
+
 /* The programs of a host are of a few builds: their lists are the same. The text is taken. */
 static const char *shared_text(struct ended *ended, char *text)
 {
@@ -175,12 +177,12 @@ json_t *ended_alike_array(const struct ended *ended)
     json_t *array = json_array();
     array_foreach (&ended->alike, alike)
         if (alike->count)
-            json_array_append_new(array,
-                                  json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "name", alike->name, "command",
-                                            alike->command, "count", (json_int_t)alike->count,
-                                            "events_written", (json_int_t)alike->events_written, "start_ns",
-                                            (json_int_t)alike->first_start_ns, "end_ns",
-                                            (json_int_t)alike->last_end_ns));
+            json_array_append_new(
+                array,
+                json_pack("{s:o, s:o, s:I, s:I, s:I, s:I}", "name", json_text(alike->name), "command",
+                          json_text(alike->command), "count", (json_int_t)alike->count, "events_written",
+                          (json_int_t)alike->events_written, "start_ns", (json_int_t)alike->first_start_ns,
+                          "end_ns", (json_int_t)alike->last_end_ns));
     return array;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/owner.h"
 #include "base/text.h"
 
@@ -203,15 +204,15 @@ static json_t *process_object(const struct session *session, const struct progra
                                         (int)(program->threads[i].fullest * 100 / 256)));
     }
     return json_pack(
-        "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o, s:o}",
+        "{s:i, s:i, s:s, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o, s:o}",
         "pid", (int)program->pid, "parent", (int)program->parent, "runtime",
-        event_label(SONDE_MEANING_runtime, program->runtime), "name", program->name, "command",
-        program->command, "exe", program->exe, "build_id", program->build_id, "start_ns",
-        (json_int_t)program->started_ns, "end_ns", (json_int_t)program->ended_ns, "events_written",
-        (json_int_t)program_events_written(program), "threads_without_slot", (int)shared.threads_without_slot,
-        "stops", "count", (int)program->stops.count, "longest_ns", (json_int_t)program->stops.longest_ns,
-        "total_ns", (json_int_t)program->stops.total_ns, "threads", threads, "hooks", hooks, "missing",
-        missing, "context", context_object(session, program, &shared));
+        event_label(SONDE_MEANING_runtime, program->runtime), "name", json_text(program->name), "command",
+        json_text(program->command), "exe", json_text(program->exe), "build_id", program->build_id,
+        "start_ns", (json_int_t)program->started_ns, "end_ns", (json_int_t)program->ended_ns,
+        "events_written", (json_int_t)program_events_written(program), "threads_without_slot",
+        (int)shared.threads_without_slot, "stops", "count", (int)program->stops.count, "longest_ns",
+        (json_int_t)program->stops.longest_ns, "total_ns", (json_int_t)program->stops.total_ns, "threads",
+        threads, "hooks", hooks, "missing", missing, "context", context_object(session, program, &shared));
 }
 
 void session_forget_ended(struct session *session)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/proc.h"
 #include "broker/broker.h"
 #include "collect/level.h"
@@ -336,9 +337,9 @@ void session_add_dropped(const struct session *session, json_t *missing)
 {
     for (size_t i = 0; i < session->step_count; i++)
         json_array_append_new(
-            missing,
-            json_pack("{s:s, s:s, s:s}", "what", session->steps[i].what, "why", session->steps[i].why,
-                      "remedy", "--budget PERCENT,MB,MB allows more; --kernel=FAMILY,... records less."));
+            missing, json_pack("{s:o, s:o, s:s}", "what", json_text(session->steps[i].what), "why",
+                               json_text(session->steps[i].why), "remedy",
+                               "--budget PERCENT,MB,MB allows more; --kernel=FAMILY,... records less."));
 }
 
 static void add_reason(struct session_summary *s, uint8_t reason, uint64_t count)

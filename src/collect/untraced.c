@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "base/macro.h"
 
 /* The last of them takes in what is left when there are too many. NULL: no memory. */
@@ -46,7 +47,7 @@ json_t *untraced_array(const struct untraced *untraced)
 {
     json_t *array = json_array();
     array_foreach (&untraced->lines, line)
-        json_array_append_new(array, json_string(*line));
+        json_array_append_new(array, json_text(*line));
     array_foreach (&untraced->reasons, reason)
         if (reason->count > UNTRACED_NAMED)
             json_array_append_new(array, json_sprintf("%llu more: %s",

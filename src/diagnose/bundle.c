@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "base/macro.h"
 #include "base/schema.h"
 #include "page/page.h"
@@ -43,19 +44,9 @@ static json_t *pair(json_t *older, json_t *newer)
     return both;
 }
 
-/* Names come from whoever sends spans, so they need not be UTF-8. */
-static json_t *string(const char *bytes)
-{
-    struct text clean = {0};
-    text_add_utf8(&clean, bytes, strlen(bytes));
-    json_t *value = json_string(text_get(&clean));
-    text_done(&clean);
-    return value;
-}
-
 static json_t *words_taken(struct text *words)
 {
-    json_t *value = string(text_get(words));
+    json_t *value = json_text(text_get(words));
     text_done(words);
     return value;
 }
@@ -81,13 +72,13 @@ static json_t *numbers(const struct verdict *v)
     const struct regress_result *r = &v->result;
     struct judge_figures figures = judge_figures(v);
     json_t *n = json_object();
-    set(n, "measure", string(judge_by_errors(v) ? "errors" : regress_measure_name(r->measure)));
+    set(n, "measure", json_text(judge_by_errors(v) ? "errors" : regress_measure_name(r->measure)));
     set(n, "failing", failing(v));
     set(n, "failing_in_part", json_boolean(judge_by_errors(v) && v->error_part.more));
     set(n, "ratio", real(figures.ratio));
     set(n, "low", real(figures.low));
     set(n, "high", real(figures.high));
-    set(n, "test", string(judge_test_words(v)));
+    set(n, "test", json_text(judge_test_words(v)));
     set(n, "p", real(figures.p));
     set(n, "adjusted_p", real(figures.adjusted_p));
     set(n, "e_value", real(judge_by_errors(v) ? v->errors.e_value : v->sequential.e_value));
@@ -151,7 +142,7 @@ static json_t *changes(const struct book *book, const struct verdict *v)
         json_t *one = json_object();
         forest_change_words(book, &v->changes[i], &words);
         book_path_chain(book, v->changes[i].path, &chain);
-        set(one, "kind", string(forest_change_name(v->changes[i].kind)));
+        set(one, "kind", json_text(forest_change_name(v->changes[i].kind)));
         set(one, "words", words_taken(&words));
         set(one, "path", words_taken(&chain));
         set(one, "share", real(v->changes[i].share));
@@ -202,7 +193,8 @@ static json_t *buckets(const struct book *book, const struct judgement *judgemen
             set(one, "ratio", real(figures.ratio));
             set(one, "low", real(figures.low));
             set(one, "high", real(figures.high));
-            set(one, "outcome", string(judge_by_errors(v) ? "fails-more" : judge_outcome_name(v->outcome)));
+            set(one, "outcome",
+                json_text(judge_by_errors(v) ? "fails-more" : judge_outcome_name(v->outcome)));
         }
         json_array_append_new(list, one);
     }
@@ -261,7 +253,7 @@ static void add_call(struct rows *rows, uint32_t path, unsigned depth)
             critical, nanoseconds(per_request(vertex->critical_ns + vertex->edge_critical_ns, forest)));
     }
     set(one, "words", words_taken(&words));
-    set(one, "kind", string(kind_words(rows->book->paths.at[path].kind)));
+    set(one, "kind", json_text(kind_words(rows->book->paths.at[path].kind)));
     set(one, "depth", whole(depth));
     set(one, "on_path", json_boolean(on_path(v, path)));
     set(one, "grew_most",
@@ -329,8 +321,8 @@ static json_t *part(const struct book *book, const struct exemplar *e, size_t i,
 {
     const struct part *p = &e->parts[i];
     json_t *one = json_object();
-    set(one, "service", string(names_get(book->names, p->service)));
-    set(one, "name", string(names_get(book->names, p->name)));
+    set(one, "service", json_text(names_get(book->names, p->service)));
+    set(one, "name", json_text(names_get(book->names, p->name)));
     set(one, "depth", whole(depth_of(e, i)));
     set(one, "start_ns", json_integer((json_int_t)(p->start_ns - e->parts[0].start_ns)));
     set(one, "duration_ns", whole(p->end_ns - p->start_ns));
@@ -353,7 +345,7 @@ static json_t *request(const struct book *book, const struct exemplar *e)
     snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)e->high, (unsigned long long)e->low);
     for (size_t i = 0; i < MIN(e->count, (size_t)REQUEST_ROWS); i++)
         json_array_append_new(parts, part(book, e, i, known && times[i].on_path && times[i].critical_ns));
-    set(one, "trace", string(id));
+    set(one, "trace", json_text(id));
     set(one, "duration_ns", whole(e->duration_ns));
     set(one, "parts", parts);
     set(one, "left_out", whole(e->count - MIN(e->count, (size_t)REQUEST_ROWS)));
@@ -385,10 +377,10 @@ static void add_evidence(const struct book *book, const struct judgement *judgem
     size_t left_out;
     book_bucket_words(book, &book->buckets.at[v->bucket], &words);
     set(one, "bucket", words_taken(&words));
-    set(one, "service", string(names_get(book->names, v->service)));
+    set(one, "service", json_text(names_get(book->names, v->service)));
     set(one, "versions",
-        pair(string(v->base == NAMES_NONE ? "older" : names_get(book->names, v->base)),
-             string(names_get(book->names, v->version))));
+        pair(json_text(v->base == NAMES_NONE ? "older" : names_get(book->names, v->base)),
+             json_text(names_get(book->names, v->version))));
     set(one, "numbers", numbers(v));
     set(one, "quantiles", quantiles(v));
     set(one, "mean_ns", pair(nanoseconds(sketch_mean(&v->older)), nanoseconds(sketch_mean(&v->newer))));
@@ -415,10 +407,10 @@ static int add_finding(const struct book *book, const struct judgement *judgemen
     if (r == 0) {
         struct rows rows = {.book = book, .verdict = v, .sides = {&before, &after}, .list = json_array()};
         json_t *one = json_object();
-        set(one, "kind", string(finding_kinds[finding->kind].name));
-        set(one, "title", string(finding->title));
-        set(one, "detail", string(finding->detail));
-        set(one, "remedy", string(finding->remedy));
+        set(one, "kind", json_text(finding_kinds[finding->kind].name));
+        set(one, "title", json_text(finding->title));
+        set(one, "detail", json_text(finding->detail));
+        set(one, "remedy", json_text(finding->remedy));
         add_calls(&rows, book->buckets.at[v->bucket].type, 0);
         add_evidence(book, judgement, v, &rows, one);
         json_decref(rows.list);
@@ -439,8 +431,8 @@ int bundle_document(const struct diagnosis *diagnosis, const struct judgement *j
     int r = 0;
     diagnosis_input_words(diagnosis, &read);
     set(document, "schema", whole(SCHEMA_regressions));
-    set(document, "outcome", string(judge_outcome_name(judgement->outcome)));
-    set(document, "nothing", report->nothing ? string(report->nothing) : json_null());
+    set(document, "outcome", json_text(judge_outcome_name(judgement->outcome)));
+    set(document, "nothing", report->nothing ? json_text(report->nothing) : json_null());
     set(document, "read", words_taken(&read));
     set(document, "report", report_json(report));
     array_foreach (&judgement->verdicts, v)

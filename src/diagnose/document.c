@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "base/json_text.h"
 #include "base/macro.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/saturation.h"
@@ -11,7 +12,7 @@
 
 static json_t *text_json(struct text *text)
 {
-    json_t *json = json_stringn_nocheck(text_get(text), text->length);
+    json_t *json = json_text(text_get(text));
     text_clear(text);
     return json;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "base/schema.h"
 
 struct finding *report_add_finding(struct report *report, enum finding_kind kind,
@@ -142,25 +143,6 @@ int report_gate(const struct report *report, const char *gate)
 }
 
 /* ---- JSON ---- */
-
-/* Text of traced programs may be anything; JSON is UTF-8. */
-static json_t *json_text(const char *text)
-{
-    if (!text)
-        return json_null();
-    json_t *string = json_string(text);
-    if (string)
-        return string;
-    size_t length = strlen(text);
-    char *clean = malloc(length + 1);
-    if (!clean)
-        return NULL;
-    for (size_t i = 0; i <= length; i++)
-        clean[i] = (char)((unsigned char)text[i] < 128 ? text[i] : '?');
-    string = json_string(clean);
-    free(clean);
-    return string;
-}
 
 static json_t *json_positive(int64_t number)
 {

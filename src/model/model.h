@@ -468,7 +468,8 @@ static inline struct queue_message *queue_message_at(const struct analysis *a, u
     return m->sequence == sequence ? m : NULL;
 }
 
-/* process.c. A string that lives as long as the analysis; equal strings have equal addresses. */
+/* process.c. A string that lives as long as the analysis; equal strings have equal addresses. What is not
+ * UTF-8 has U+FFFD in its place. */
 const char *intern(struct analysis *a, const char *string, size_t length);
 const char *intern_string(struct analysis *a, const char *string);
 struct process *process_new(struct analysis *a, int64_t pid);

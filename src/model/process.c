@@ -3,31 +3,54 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/model.h"
+
+/* The slot of the string, or, with NULL, the first free key after those it collides with. */
+static const char *find_interned(const struct analysis *a, const char *string, size_t length,
+                                 uint64_t *ret_key)
+{
+    uint64_t key = map_hash(string, length);
+    for (;; key++) {
+        const uint64_t *place = map_get(&a->interned, key);
+        const char *known = place ? (const char *)(uintptr_t)*place : NULL;
+        if (!known || (strncmp(known, string, length) == 0 && known[length] == '\0')) {
+            *ret_key = key;
+            return known;
+        }
+    }
+}
+
+static const char *intern_new(struct analysis *a, const char *string, size_t length, uint64_t key)
+{
+    const char *copy = arena_strndup(&a->arena, string, length);
+    uint64_t *place = copy ? map_put(&a->interned, key, NULL) : NULL;
+    if (!place) {
+        a->failed = true;
+        return "";
+    }
+    *place = (uint64_t)(uintptr_t)copy;
+    return copy;
+}
 
 const char *intern(struct analysis *a, const char *string, size_t length)
 {
     if (!length)
         return "";
-    uint64_t hash = map_hash(string, length);
-    for (;; hash++) { /* strings of equal hashes take the next free key */
-        bool added;
-        uint64_t *place = map_put(&a->interned, hash, &added);
-        if (!place) {
-            a->failed = true;
-            return "";
-        }
-        if (added) {
-            char *copy = arena_strndup(&a->arena, string, length);
-            if (!copy)
-                a->failed = true;
-            *place = (uint64_t)(uintptr_t)(copy ? copy : "");
-            return (const char *)(uintptr_t)*place;
-        }
-        const char *known = (const char *)(uintptr_t)*place;
-        if (strncmp(known, string, length) == 0 && known[length] == '\0')
-            return known;
-    }
+    uint64_t key;
+    const char *known = find_interned(a, string, length, &key);
+    if (known)
+        return known;
+    if (text_is_utf8(string, length))
+        return intern_new(a, string, length, key);
+    struct text clean = {0};
+    text_add_utf8(&clean, string, length);
+    known = find_interned(a, text_get(&clean), clean.length, &key);
+    if (!known)
+        known = intern_new(a, text_get(&clean), clean.length, key);
+    a->failed |= clean.failed;
+    text_done(&clean);
+    return known;
 }
 
 const char *intern_string(struct analysis *a, const char *string)

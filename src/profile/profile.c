@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "profile/intervals.h"
 #include "profile/windows.h"
 
@@ -96,7 +97,17 @@ void profile_free(struct profile *p)
     free(p);
 }
 
-/* Finds or makes the slot of a key whose full content `same` compares; on a collision the key is moved on. */
+static uint32_t replaced_string(struct profile *p, const char *string, size_t length)
+{
+    struct text clean = {0};
+    text_add_utf8(&clean, string, length);
+    uint32_t id = clean.failed ? 0 : profile_string_n(p, text_get(&clean), clean.length);
+    p->failed |= clean.failed;
+    text_done(&clean);
+    return id;
+}
+
+/* On a collision the key is moved on. */
 uint32_t profile_string_n(struct profile *p, const char *string, size_t length)
 {
     for (uint64_t key = map_hash(string, length);; key++) {
@@ -109,6 +120,10 @@ uint32_t profile_string_n(struct profile *p, const char *string, size_t length)
             if (strncmp(known, string, length) == 0 && known[length] == '\0')
                 return (uint32_t)*id;
             continue;
+        }
+        if (!text_is_utf8(string, length)) {
+            map_remove(&p->string_ids, key);
+            return replaced_string(p, string, length);
         }
         const char *copy = arena_strndup(&p->texts, string, length);
         if (!copy || array_add(&p->strings, copy) < 0) {

@@ -96,7 +96,8 @@ DEFINE_FREEP(struct profile, profile_free)
  * serial with it, unless there are more than `most` of them. -ENOMEM: it can only be freed. */
 int profile_restart(struct profile *profile, size_t most);
 
-/* Ids, added when new; 0 (the empty string, the root) when memory ran out. */
+/* Ids, added when new; 0 (the empty string, the root) when memory ran out. Strings have U+FFFD in place of
+ * what is not UTF-8. */
 uint32_t profile_string(struct profile *profile, const char *string);
 uint32_t profile_string_n(struct profile *profile, const char *string, size_t length);
 uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame);

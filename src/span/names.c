@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "span/names.h"
 
+#include "base/text.h"
+
 /* The slot of the string, or of the first free key after those it collides with. */
 static uint64_t *locate(const struct names *names, struct slice string, uint64_t *ret_key)
 {
@@ -15,32 +17,48 @@ static uint64_t *locate(const struct names *names, struct slice string, uint64_t
     }
 }
 
-uint32_t names_find(const struct names *names, struct slice string)
+static uint32_t put_new(struct names *names, struct slice string, uint64_t key)
 {
-    uint64_t key;
-    uint64_t *number = locate(names, string, &key);
-    return number ? (uint32_t)*number : NAMES_NONE;
-}
-
-uint32_t names_put(struct names *names, struct slice string)
-{
-    uint64_t key;
-    uint64_t *number = locate(names, string, &key);
-    if (number)
-        return (uint32_t)*number;
     if (names->strings.count >= NAMES_NONE - 1)
         return NAMES_NONE;
     struct slice copy = {arena_strndup(&names->arena, string.length ? string.at : "", string.length),
                          string.length};
     if (!copy.at || array_add(&names->strings, copy) < 0)
         return NAMES_NONE;
-    number = map_put(&names->by_hash, key, NULL);
+    uint64_t *number = map_put(&names->by_hash, key, NULL);
     if (!number) {
         names->strings.count--;
         return NAMES_NONE;
     }
     *number = names->strings.count - 1;
     return (uint32_t)*number;
+}
+
+/* Strings that are no UTF-8 are found and kept as what they are shown as. put: NULL, or names. */
+static uint32_t find_or_put(const struct names *names, struct slice string, struct names *put)
+{
+    uint64_t key;
+    const uint64_t *number = locate(names, string, &key);
+    if (number)
+        return (uint32_t)*number;
+    if (text_is_utf8(string.at, string.length))
+        return put ? put_new(put, string, key) : NAMES_NONE;
+    struct text clean = {0};
+    text_add_utf8(&clean, string.at, string.length);
+    uint32_t found =
+        clean.failed ? NAMES_NONE : find_or_put(names, (struct slice){text_get(&clean), clean.length}, put);
+    text_done(&clean);
+    return found;
+}
+
+uint32_t names_find(const struct names *names, struct slice string)
+{
+    return find_or_put(names, string, NULL);
+}
+
+uint32_t names_put(struct names *names, struct slice string)
+{
+    return find_or_put(names, string, names);
 }
 
 const char *names_get(const struct names *names, uint32_t number)

@@ -95,6 +95,20 @@ static void a_wait_for_a_cpu_is_told_apart(void **state)
            "(T), 70.0 ms of waiting");
 }
 
+/* However many kinds of steps came before: the largest are said. */
+static void tells_the_largest_of_many_kinds(void **state)
+{
+    struct request request = {0};
+    char names[40][8];
+    for (uint64_t i = 0; i < 40; i++) {
+        snprintf(names[i], sizeof(names[i]), "call%u", (unsigned)i);
+        add(&request, PATH_PEER, i, i + 1, names[i], VSPAN_NONE);
+    }
+    add(&request, PATH_PEER, 40, 440, "SELECT", VSPAN_NONE);
+    expect(&request, 440,
+           "critical path: it waits 400 ms for an answer (SELECT); 440 ms at work (T), 0 ns of waiting");
+}
+
 static void short_requests_have_no_words(void **state)
 {
     struct request request = {0};
@@ -138,6 +152,7 @@ int main(void)
         cmocka_unit_test(a_step_tells_what_it_lacked),
         cmocka_unit_test(tells_of_repetitions_once),
         cmocka_unit_test(a_wait_for_a_cpu_is_told_apart),
+        cmocka_unit_test(tells_the_largest_of_many_kinds),
         cmocka_unit_test(short_requests_have_no_words),
         cmocka_unit_test(long_names_are_cut_in_the_middle),
     };

@@ -71,6 +71,19 @@ static uint64_t weight_of(const struct profile *p, const char *function)
     return self;
 }
 
+/* Programs may be called anything; exports are UTF-8. */
+static void strings_are_utf8(void **state)
+{
+    struct profile *p;
+    assert_int_equal(profile_new(&p), 0);
+    uint32_t odd = profile_string(p, "pe\377rl");
+    assert_string_equal(profile_text(p, odd), "pe\357\277\275rl");
+    assert_int_equal(profile_string(p, "pe\377rl"), odd);
+    assert_int_equal(profile_string(p, "pe\357\277\275rl"), odd);
+    assert_false(p->failed);
+    profile_free(p);
+}
+
 static void folded_processes_share_their_stacks(void **state)
 {
     struct profile *p;
@@ -520,7 +533,8 @@ static void restarting_keeps_names_alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(restarting_keeps_names_alone),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(strings_are_utf8),
+                                       cmocka_unit_test(restarting_keeps_names_alone),
                                        cmocka_unit_test(folded_processes_share_their_stacks),
                                        cmocka_unit_test(folding_loses_callers_never_weight),
                                        cmocka_unit_test(folding_keeps_what_functions_take),

@@ -49,9 +49,30 @@ static void urls_are_decoded(void **state)
     assert_false(text_decode_percent(nul));
 }
 
+static void expect_utf8(const char *bytes, size_t length, const char *shown)
+{
+    struct text text = {0};
+    text_add_utf8(&text, bytes, length);
+    assert_string_equal(text_get(&text), shown);
+    assert_int_equal(text_is_utf8(bytes, length),
+                     strlen(shown) == length && memcmp(shown, bytes, length) == 0);
+    text_done(&text);
+}
+
+static void what_is_not_utf8_is_replaced(void **state)
+{
+    expect_utf8("", 0, "");
+    expect_utf8("caf\303\251 \360\237\230\200", 10, "caf\303\251 \360\237\230\200");
+    expect_utf8("caf\303\251", 4, "caf\357\277\275"); /* cut within a character */
+    expect_utf8("a\377b", 3, "a\357\277\275b");
+    expect_utf8("\300\257", 2, "\357\277\275\357\277\275");                 /* longer than it need be */
+    expect_utf8("\355\240\200", 3, "\357\277\275\357\277\275\357\277\275"); /* half of a pair */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(urls_are_decoded), cmocka_unit_test(grows),
+                                       cmocka_unit_test(what_is_not_utf8_is_replaced),
                                        cmocka_unit_test(what_a_terminal_obeys_is_shown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

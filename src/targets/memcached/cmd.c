@@ -135,7 +135,7 @@ static int print_model(struct memcached_model *model, struct report *report, boo
     if (json) {
         report->extra = json_pack("{s:o}", "servers", memcached_summary_json(model));
         json_t *document = report->extra ? report_json(report) : NULL;
-        return document ? reading_print_json(document) : -ENOMEM;
+        return cli_print_json(document, JSON_INDENT(1));
     }
     if (!model->servers.count)
         text_add(&out, "No Memcached server is in this recording. Record one with `sonde run -- memcached "

@@ -39,14 +39,6 @@ static const char *say_ns(double ns, char text[static DURATION])
     return clock_format_duration((uint64_t)ns, text, DURATION);
 }
 
-static void print_line(json_t *document)
-{
-    if (document)
-        json_dumpf(document, stdout, JSON_COMPACT);
-    json_decref(document);
-    putchar('\n');
-}
-
 /* ---- command by command ---- */
 
 static bool is_client(const struct redis_client *client, uint64_t id, const char *wanted)
@@ -81,12 +73,13 @@ static void show_command(const struct view *live, const struct event *e)
     if (!passes(&live->options->each, client, id, name, took_ns))
         return;
     if (live->options->json)
-        print_line(json_pack("{s:i, s:{s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I}}", "schema", SCHEMA_line,
-                             "command", "time_ns", (json_int_t)e->time_ns, "server", server->name, "pid",
-                             (json_int_t)server->pid, "client_id", (json_int_t)id, "peer", peer, "name", name,
-                             "executed_ns", (json_int_t)took_ns, "arguments_count",
-                             (json_int_t)I(e, redis_command_argument_count), "argument_bytes",
-                             (json_int_t)U(e, redis_command_bytes)));
+        cli_print_json(json_pack("{s:i, s:{s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I}}", "schema",
+                                 SCHEMA_line, "command", "time_ns", (json_int_t)e->time_ns, "server",
+                                 server->name, "pid", (json_int_t)server->pid, "client_id", (json_int_t)id,
+                                 "peer", peer, "name", name, "executed_ns", (json_int_t)took_ns,
+                                 "arguments_count", (json_int_t)I(e, redis_command_argument_count),
+                                 "argument_bytes", (json_int_t)U(e, redis_command_bytes)),
+                       JSON_COMPACT);
     else
         cli_printf(stdout, "%12.6f %s client %" PRIu64 " (%s) %s %s, %s\n",
                    (double)(e->time_ns - live->model->first_ns) / 1e9, server->name, id, peer, name,
@@ -220,9 +213,10 @@ static int show_windows(struct view *live, const struct report *report)
     if (live->terminal)
         telling_list(&out, report, SHOWN_FINDINGS, reading_width(1), style);
     if (live->options->json)
-        print_line(json_pack("{s:i, s:I, s:I, s:O}", "schema", SCHEMA_line, "from_ns",
-                             (json_int_t)live->window_ns, "to_ns", (json_int_t)live->read_ns, "servers",
-                             servers));
+        cli_print_json(json_pack("{s:i, s:I, s:I, s:O}", "schema", SCHEMA_line, "from_ns",
+                                 (json_int_t)live->window_ns, "to_ns", (json_int_t)live->read_ns, "servers",
+                                 servers),
+                       JSON_COMPACT);
     json_decref(servers);
     put(live, &out);
     return r;

@@ -302,7 +302,7 @@ int redis_netflow_run(const struct reading_options *options)
         json_t *document = netflow_json(reading.second);
         if (document)
             json_object_set_new(document, "clocks", clocks_json(&reading));
-        r = reading_print_json(document);
+        r = cli_print_json(document, JSON_INDENT(1));
     } else if (r >= 0) {
         r = print(&reading);
     }

@@ -278,7 +278,7 @@ static int print_all(struct redis_remote *now, const struct redis_remote *before
     if (r >= 0 && json) {
         report.extra = json_pack("{s:[o]}", "servers", redis_remote_json(now, before, name));
         json_t *document = report.extra ? report_json(&report) : NULL;
-        r = document ? reading_print_json(document) : -ENOMEM;
+        r = cli_print_json(document, JSON_INDENT(1));
     } else if (r >= 0) {
         print_text(now, before, name, counted, &report);
     }
