@@ -189,13 +189,15 @@ static int judge_sides(const struct book *book, const struct judge_settings *set
     return r;
 }
 
-/* Whether the sides are the two versions of which nothing shows the newer one. */
-static bool is_order_unknown(const struct judge_settings *settings, const struct version_list *list,
-                             const struct version_sides *sides)
+/* Whether it is known which of the verdict's versions is the newer one. */
+static void set_order(const struct judge_settings *settings, const struct version_list *list,
+                      struct verdict *verdict)
 {
-    return list->unsure && !settings->base && !settings->candidate &&
-           sides->newer == list->versions[list->count - 1] &&
-           sides->older[sides->older_count - 1] == list->versions[list->count - 2];
+    const struct version_sides *sides = &verdict->sides;
+    bool last = !settings->base && !settings->candidate && sides->newer == list->versions[list->count - 1] &&
+                sides->older[sides->older_count - 1] == list->versions[list->count - 2];
+    verdict->order_unknown = last && list->unsure;
+    verdict->order_guessed = last && list->guessed;
 }
 
 /* One bucket of a service. */
@@ -213,7 +215,7 @@ static int judge_one(const struct book *book, const struct judge_settings *setti
             here[here_count++] = list->versions[v];
     if (!versions_choose(book, bucket, here, here_count, settings->base, settings->candidate, &verdict.sides))
         return 0;
-    verdict.order_unknown = is_order_unknown(settings, list, &verdict.sides);
+    set_order(settings, list, &verdict);
     verdict.older_bucket = b;
     verdict.of_callers = bucket->callee != NAMES_NONE;
     return judge_sides(book, settings, spread, &verdict, judgement);
@@ -317,7 +319,7 @@ static int judge_renamed(const struct book *book, const struct judge_settings *s
     if (!versions_choose(book, &none, list->versions, list->count, settings->base, settings->candidate,
                          &verdict.sides))
         return 0;
-    verdict.order_unknown = is_order_unknown(settings, list, &verdict.sides);
+    set_order(settings, list, &verdict);
     size_t gone_count = find_lone(book, service, verdict.sides.older, verdict.sides.older_count,
                                   &verdict.sides.newer, 1, gone);
     size_t come_count = find_lone(book, service, &verdict.sides.newer, 1, verdict.sides.older,
@@ -426,16 +428,6 @@ static double times_wanted(const struct regress_result *r)
     return room > 0.05 ? fmin(reach * reach / (room * room), 100) : 4;
 }
 
-/* Neither version is slower than the other, or fails more often: what "not slower" takes where nothing shows
- * which of them is the newer one. */
-static bool is_alike(const struct verdict *v)
-{
-    const struct error_result *e = &v->errors;
-    bool fails_less =
-        e->high < 1 / ERRORS_MINIMUM_RATIO && e->rate_older - e->rate_newer >= ERRORS_MINIMUM_SHARE;
-    return v->result.low[MEASURE_MIDDLE] >= 1 / JUDGE_TOLERANCE && !fails_less;
-}
-
 static void find_outcome(const struct judge_settings *settings, struct verdict *v)
 {
     const struct regress_result *r = &v->result;
@@ -447,7 +439,7 @@ static void find_outcome(const struct judge_settings *settings, struct verdict *
     if (judge_takes_longer(v) || judge_fails_more(v)) {
         v->outcome = OUTCOME_SLOWER;
     } else if (r->method != METHOD_NONE && !suspicious && r->high[MEASURE_MIDDLE] <= JUDGE_TOLERANCE) {
-        v->outcome = v->order_unknown && !is_alike(v) ? OUTCOME_CANNOT_TELL : OUTCOME_NOT_SLOWER;
+        v->outcome = OUTCOME_NOT_SLOWER;
     } else {
         v->outcome = OUTCOME_CANNOT_TELL;
         if (r->method == METHOD_NONE || v->waiting) {
@@ -462,6 +454,44 @@ static void find_outcome(const struct judge_settings *settings, struct verdict *
             v->minutes_wanted = ((double)v->requests_wanted - (double)MIN(fewer, v->requests_wanted)) *
                                 minutes / (double)v->served;
     }
+}
+
+/* Where nothing shows which version is the newer one, neither may be slower than the other, or fail more
+ * often: they are judged the other way round, too, as a family of their own. Where their requests let it be
+ * guessed, the one that counts as the older must not be found to be slower. */
+static int judge_reversed(const struct book *book, const struct judge_settings *settings, double spread,
+                          struct judgement *j)
+{
+    struct judgement reversed = {0};
+    int r = 0;
+    array_foreach (&j->verdicts, v) {
+        struct verdict plan = {.bucket = v->older_bucket,
+                               .older_bucket = v->bucket,
+                               .service = v->service,
+                               .follows = NAMES_NONE,
+                               .mix_ratio = 1,
+                               .of_callers = v->of_callers,
+                               .sides = v->sides};
+        if (r < 0 || !v->order_guessed || v->outcome != OUTCOME_NOT_SLOWER)
+            continue;
+        plan.sides.newer = plan.sides.since = v->base;
+        plan.sides.older[plan.sides.older_count - 1] = v->version;
+        r = judge_sides(book, settings, spread, &plan, &reversed);
+    }
+    if (r == 0)
+        r = select_verdicts(settings, &reversed);
+    array_foreach (&reversed.verdicts, other) {
+        find_outcome(settings, other);
+        array_foreach (&j->verdicts, v)
+            if (v->order_guessed && v->bucket == other->older_bucket && v->older_bucket == other->bucket &&
+                v->service == other->service && v->of_callers == other->of_callers &&
+                v->outcome == OUTCOME_NOT_SLOWER &&
+                (other->outcome == OUTCOME_SLOWER ||
+                 (v->order_unknown && other->outcome == OUTCOME_CANNOT_TELL)))
+                v->outcome = OUTCOME_CANNOT_TELL;
+    }
+    judgement_done(&reversed);
+    return r;
 }
 
 /* Of the service's newer requests' time, what this slow-down adds. */
@@ -580,6 +610,8 @@ int judge(const struct book *book, const struct judge_settings *asked, struct ju
         if (r == 0 && v->outcome == OUTCOME_SLOWER)
             r = explain(book, v);
     }
+    if (r == 0)
+        r = judge_reversed(book, settings, with_spread.regress.host_spread, &j);
     if (r < 0) {
         judgement_done(&j);
         return r;

@@ -62,6 +62,7 @@ struct verdict {
         subgroup; /* slower there only, where all requests together are not; not in sequential verdicts */
     enum outcome outcome;
     bool order_unknown;     /* nothing shows which of version and base is the newer one */
+    bool order_guessed;     /* nothing but how many requests either has */
     bool waiting;           /* the older side runs too, but has not served enough meanwhile: no verdict yet */
     bool concurrent;        /* both sides over the same time */
     double time_spread;     /* see struct match */

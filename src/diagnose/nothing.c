@@ -116,7 +116,7 @@ void judge_wanted_words(const struct verdict *v, struct text *to)
         if (v->minutes_wanted > 0)
             text_addf(to, "; about %.0f minutes more", ceil(v->minutes_wanted));
         text_add(to, ")");
-    } else if (v->order_unknown && !v->hosts_wanted) {
+    } else if (v->order_guessed && !v->hosts_wanted) {
         text_add(to,
                  "and it is not known which version is the newer one: both run from the beginning, and their "
                  "names do not show it (--candidate VERSION says it)");

@@ -75,8 +75,8 @@ static double rate_of(const struct seen_version *v)
     return (double)v->requests / fmax((double)(v->last_ns - v->first_ns), 1);
 }
 
-/* Below 0: a is older, above: b is; 0: nothing shows it. */
-static int compare_age(const struct seen_version *a, const struct seen_version *b)
+/* Below 0: a is older, above: b is; 0: neither times nor names show it. */
+static int compare_known_age(const struct seen_version *a, const struct seen_version *b)
 {
     bool together = a->arrived == b->arrived;
     if (a->arrived && b->arrived)
@@ -91,6 +91,16 @@ static int compare_age(const struct seen_version *a, const struct seen_version *
         return strverscmp(a->name, b->name);
     if (a->left != b->left)
         return a->left ? -1 : 1;
+    return 0;
+}
+
+/* The same, where need be by who has most of the requests, which is no more than a guess: a canary, or the
+ * remainder of a version that is nearly gone. */
+static int compare_age(const struct seen_version *a, const struct seen_version *b)
+{
+    int age = compare_known_age(a, b);
+    if (age)
+        return age;
     if (a->requests >= MOST_TIMES * b->requests || b->requests >= MOST_TIMES * a->requests)
         return a->requests > b->requests ? -1 : 1;
     return 0;
@@ -151,8 +161,9 @@ int versions_list(const struct book *book, uint32_t service, struct version_list
         }
     for (size_t i = 0; i < count; i++)
         versions[i] = seen[i].version;
-    bool unsure = count >= 2 && compare_age(&seen[count - 2], &seen[count - 1]) == 0;
-    *ret_list = (struct version_list){versions, count, unsure};
+    bool guessed = count >= 2 && compare_known_age(&seen[count - 2], &seen[count - 1]) == 0;
+    bool unsure = guessed && compare_age(&seen[count - 2], &seen[count - 1]) == 0;
+    *ret_list = (struct version_list){versions, count, guessed, unsure};
     return 0;
 }
 

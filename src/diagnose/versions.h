@@ -12,7 +12,8 @@
 struct version_list {
     uint32_t *versions; /* owned */
     size_t count;
-    bool unsure; /* nothing shows which of the last two is the newer one */
+    bool guessed; /* which of the last two is the newer one rests on their requests alone, or on nothing */
+    bool unsure;  /* on nothing */
 };
 
 /* By the time of their first request; versions that run from the beginning of what was seen, or came at the

@@ -189,6 +189,13 @@ export const SCENARIOS = {
     'commits, one of them a canary from the beginning': {
         expect: slower(), plan: (f) => pair(f, { bare: true, requests: 4000, older: '0b71e2f', newer: 'f3a9c41', newerShare: 0.1, factor: () => 1.6 }),
     },
+    'commits, of which the slower one has a tenth of the requests or nine': {
+        // Whether it is a canary that got faster, or what is left of a faster version.
+        expect: cannotTell(), plan: (f) => void pair(f, { bare: true, requests: 4000, older: 'f3a9c41', newer: '0b71e2f', newerShare: 0.15, factor: () => 1 / 1.5 }),
+    },
+    'commits, one of which takes a fifth longer': {
+        expect: cannotTell(), plan: (f) => void pair(f, { bare: true, requests: 6000, hosts: 10, older: 'f3a9c41', newer: '0b71e2f', newerFrom: 0.0003, factor: () => 1 / 1.2 }),
+    },
     // ---- time ----
     'slower already, shortly before the deployment': {
         expect: harmless, plan: (f) => void pair(f, { bare: true, requests: 4800, minutes: 600, newerFrom: 0.6, newerShare: 1, sameHosts: true, drift: (share) => (share < 0.55 ? 1 : 1.3) }),

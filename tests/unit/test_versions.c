@@ -96,20 +96,25 @@ static void what_left_or_has_most_requests_is_older(void **state)
     check(canary, 4, "0b71e2f", "f3a9c41", "0b71e2f");
 }
 
-static bool is_unsure(const char *one, const char *other)
+/* What is known of their order; without the versions. */
+static struct version_list look(const struct step *steps, size_t count)
 {
     struct diagnosis *diagnosis;
     struct diagnosis_settings settings = {0};
     struct version_list list;
-    struct step steps[] = {{one, 0, 100, 9000000}, {other, 1, 100, 9000000}};
     assert_int_equal(diagnosis_new(&settings, &diagnosis), 0);
-    serve(diagnosis, steps, ARRAY_SIZE(steps));
+    serve(diagnosis, steps, count);
     const struct book *book = diagnosis_book(diagnosis);
     assert_int_equal(versions_list(book, names_find(book->names, SLICE("shop")), &list), 0);
-    bool unsure = list.unsure;
     free(list.versions);
     diagnosis_free(diagnosis);
-    return unsure;
+    return (struct version_list){.count = list.count, .guessed = list.guessed, .unsure = list.unsure};
+}
+
+static bool is_unsure(const char *one, const char *other)
+{
+    struct step steps[] = {{one, 0, 100, 9000000}, {other, 1, 100, 9000000}};
+    return look(steps, ARRAY_SIZE(steps)).unsure;
 }
 
 static void what_nothing_shows_is_said(void **state)
@@ -118,6 +123,20 @@ static void what_nothing_shows_is_said(void **state)
     assert_true(is_unsure("main-7b71e2f", "main-0b71e2a")); /* digits of commits are no numbers */
     assert_true(is_unsure("blue", "green"));
     assert_false(is_unsure("1.9", "1.10"));
+}
+
+static void who_has_most_requests_is_a_guess(void **state)
+{
+    struct step share[] = {{"0b71e2f", 0, 1, 9000000},
+                           {"0b71e2f", 30, 1, 9000000},
+                           {"0b71e2f", 90, 9, 9000000},
+                           {"f3a9c41", 1, 100, 9000000}};
+    struct step numbers[] = {{"1.9", 0, 100, 9000000}, {"1.10", 1, 100, 9000000}};
+    struct step time[] = {{"f3a9c41", 0, 100, 9000000}, {"0b71e2f", 200, 100, 9000000}};
+    assert_true(look(share, ARRAY_SIZE(share)).guessed);
+    assert_false(look(share, ARRAY_SIZE(share)).unsure);
+    assert_false(look(numbers, ARRAY_SIZE(numbers)).guessed);
+    assert_false(look(time, ARRAY_SIZE(time)).guessed);
 }
 
 static void the_base_holds_nothing_slow(void **state)
@@ -142,6 +161,7 @@ int main(void)
                                        cmocka_unit_test(names_with_numbers_go_by_them),
                                        cmocka_unit_test(what_left_or_has_most_requests_is_older),
                                        cmocka_unit_test(what_nothing_shows_is_said),
+                                       cmocka_unit_test(who_has_most_requests_is_a_guess),
                                        cmocka_unit_test(the_base_holds_nothing_slow),
                                        cmocka_unit_test(what_was_mended_is_no_base)};
     return cmocka_run_group_tests(tests, NULL, NULL);
