@@ -31,6 +31,7 @@ test: deps build ## dependency rules, formatting, unit tests (also with sanitize
 	@tools/run-tests
 
 applications: deps build ## how right the findings are on applications that nobody here wrote (10 minutes; goes on where it stopped)
+	@tools/install-deps bench
 	@node tests/applications/run.mjs
 
 bench: build ## measure, against the peers named in each benchmark (minutes)

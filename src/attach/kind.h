@@ -44,6 +44,7 @@ struct target_kind {
      * the span, with this argument, in which a thread only waits for something to do. SONDE_EVENT_none: there
      * is none. */
     enum sonde_event_id callback_event, idle_event;
+    enum sonde_event_id native_event; /* a callback in native code, with or without the other in it */
     uint64_t idle_argument;
     /* The probe can tell requests apart in it (enum sonde_context), and find functions by name. */
     bool contexts;

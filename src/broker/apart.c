@@ -3,13 +3,16 @@
 #include "broker/apart.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "broker/sandbox.h"
 
 static _Noreturn void run_apart(const char *name, apart_fn *run, void *context, int socket, const int *keep,
@@ -59,4 +62,15 @@ int apart_start_keeping(const char *name, apart_fn *run, void *context, const in
     }
     *ret_socket = pair[0];
     return 0;
+}
+
+/* Without the group's, 80 ms of a worker's work took up to 4.5 s beside 18 busy programs (Linux 6.18). */
+void apart_go_first(void)
+{
+    static const char NICE[] = "-10";
+    if (setpriority(PRIO_PROCESS, 0, -10) < 0)
+        return;
+    _cleanup_(file_closep) int group = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+    if (group >= 0 && write(group, NICE, sizeof(NICE) - 1) < 0)
+        return; /* it goes first among its own, then */
 }

@@ -20,4 +20,9 @@ enum { APART_KEEP = 120 };
 int apart_start_keeping(const char *name, apart_fn *run, void *context, const int *keep, int count,
                         int *ret_socket, struct problem *problem);
 
+/* In such a process, for one that somebody waits for who goes before others himself: it does so too, if it
+ * may, and what it forks. Its session is a group to the scheduler (autogroup), so that a nice value of its
+ * own counts for nothing there; the group's does. */
+void apart_go_first(void);
+
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -578,6 +579,8 @@ static void run_spawner(void *context, int ours)
 {
     const struct worker_kind *kind = context;
     sandbox_close_standard();
+    if (getpriority(PRIO_PROCESS, 0) == 0) /* who was told to give way does */
+        apart_go_first();
     signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */
     for (struct broker_head head;;) {
         int fd = -1;

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -414,7 +413,7 @@ static void run_lender(void *marks, int socket)
     lending.asker = socket;
     sandbox_close_standard();
     /* The sampler waits for what it is lent, and goes first itself (profile/sampler_program.c). */
-    (void)setpriority(PRIO_PROCESS, 0, -10);
+    apart_go_first();
     if (sandbox_confine(&rights, NULL) < 0 || marks_new(marks, &lending.scope.marks) < 0)
         return;
     lend(&lending);

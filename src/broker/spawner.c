@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -107,7 +106,7 @@ static void run_spawner(void *context, int socket)
     spawned_list list = {0};
     sandbox_close_standard();
     /* Who samples waits for workers, and goes first itself (profile/sampler_program.c). */
-    (void)setpriority(PRIO_PROCESS, 0, -10);
+    apart_go_first();
     signal(SIGCHLD, SIG_IGN); /* workers are not waited for */
     for (struct broker_head head;;) {
         if (broker_receive(socket, &head, NULL, 0, NULL) < 0)

@@ -161,11 +161,18 @@ bool program_tells_contexts(const struct program *program)
 bool program_find_callback(const struct program *program, const struct program_thread *t,
                            struct sonde_open_span *ret_open)
 {
-    for (uint32_t depth = 0; program_runs_callbacks(program) && depth < ring_open_count(t->ring); depth++)
-        if (ring_open_span(t->ring, depth, ret_open) &&
-            ret_open->event == program->target->kind->callback_event)
+    bool found = false;
+    struct sonde_open_span open;
+    for (uint32_t depth = 0; program_runs_callbacks(program) && depth < ring_open_count(t->ring); depth++) {
+        if (!ring_open_span(t->ring, depth, &open))
+            continue;
+        bool callback = open.event == program->target->kind->callback_event;
+        if (callback || (!found && open.event == program->target->kind->native_event))
+            *ret_open = open, found = true;
+        if (callback)
             return true;
-    return false;
+    }
+    return found;
 }
 
 bool program_thread_is_amid(const struct program *program, const struct program_thread *t)

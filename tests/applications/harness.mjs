@@ -8,24 +8,36 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { kill, outline, SONDE, start, temporary } from '../system/helper.mjs';
-import { startStore } from './stores.mjs';
+import { missingStore, startStore } from './stores.mjs';
 
-const HERE = path.dirname(fileURLToPath(import.meta.url)), APPS = path.join(HERE, 'apps'), BIN = path.join(HERE, 'node_modules', '.bin');
+const HERE = path.dirname(fileURLToPath(import.meta.url)), APPS = path.join(HERE, 'apps'), LARGE = path.join(HERE, 'large'), BIN = path.join(HERE, 'node_modules', '.bin');
 const TOLERANCE = 0.15;
 
 /* ---- building and starting ---- */
 
-// TypeScript is compiled once a run, into dist/ beside it.
+// Why a row cannot be run here; null when it can.
+export function missing({ application, store }) {
+    const [folder, how] = application === 'modules' ? [path.join(HERE, 'modules'), 'make deps'] : LARGER.includes(application) ? [LARGE, 'tools/install-deps bench'] : [HERE, 'make deps'];
+    return fs.existsSync(path.join(folder, 'node_modules')) ? missingStore(store) : `its packages are not installed (${how})`;
+}
+
+// TypeScript is compiled once a run, into dist/ beside it (.next of Next.js).
 const built = new Set();
 function build(application) {
     if (built.has(application)) return;
     if (application === 'nest') execFileSync(process.execPath, [path.join(BIN, 'tsc'), '-p', path.join(APPS, 'nest')]);
     if (application === 'esbuild')
         execFileSync(path.join(BIN, 'esbuild'), [path.join(APPS, 'bundle.ts'), '--bundle', '--minify', '--platform=node', '--sourcemap', '--log-level=error', `--outfile=${path.join(APPS, 'dist', 'bundle.js')}`]);
+    if (application === 'next') execFileSync(process.execPath, [path.join(LARGE, 'node_modules', 'next', 'dist', 'bin', 'next'), 'build', path.join(LARGE, 'next')], { env: { ...process.env, NEXT_TELEMETRY_DISABLED: '1' }, stdio: ['ignore', 'ignore', 'pipe'] });
     built.add(application);
 }
 
+// Those whose packages are in large/.
+const LARGER = ['next', 'sqlite3'];
+
 const COMMANDS = {
+    next: ['../large/next/main.js'],
+    sqlite3: ['../large/sqlite3.js'],
     nest: ['nest/dist/main.js'],
     esbuild: ['dist/bundle.js'],
     tsx: ['--import', 'tsx', 'bundle.ts'],

@@ -1,6 +1,6 @@
 // The applications and what is planted in them: one row per application and trouble. `node run.mjs` runs them, and
 // tests/system/applications.test.mjs the quickest.
-//   program   below apps/; built (build.mjs) where it is TypeScript
+//   program   below apps/ or large/ (harness.mjs); built where it is TypeScript
 //   store     what it asks: postgres, mariadb, redis, memcached, rabbitmq, nats, upstream
 //   load      requests at once: path (or event, of socket.io; or frame, a WebSocket's message), clients that ask one after the other, how
 //             often each, pause between, patience: milliseconds after which they close the connection, upload: bytes of a file in a form
@@ -87,6 +87,18 @@ export const ROWS = [
         { application, trouble: 'list', load: [{ path: '/list', clients: 1, count: 4, pause: 30 }, { path: '/none', clients: 2, count: 20, pause: 20 }],
             expected: [{ kind: 'blocking-regexp', at: 'bundle.ts list', victims: ['/list', '/none'], amount: ['cpu_ns', 'list', 'cpu_ns'] }] },
     ]),
+
+    healthy('next', [QUICK, { path: '/quote', clients: 1, count: 20, pause: 20 }, { path: '/search', clients: 1, count: 20, pause: 20 }]),
+    { application: 'next', trouble: 'quote', load: [QUICK, { path: '/quote', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: '../large/next/lib/quote.ts quote', victims: ['/quote', '/quick'], amount: ['cpu_ns', 'quote', 'cpu_ns'] }] },
+    { application: 'next', trouble: 'search', load: [QUICK, { path: '/search', clients: 1, count: 6, pause: 50 }],
+        expected: [{ kind: 'blocking-regexp', at: '../large/next/app/search/page.tsx search', text: /\(\\\\w\+\\\\s\?\)\*/, victims: ['/search', '/quick'], amount: ['cpu_ns', 'search', 'cpu_ns'] }] },
+
+    healthy('sqlite3', [QUICK, { path: '/sum', clients: 2, count: 20, pause: 20 }, { path: '/rank', clients: 1, count: 20, pause: 20 }]),
+    { application: 'sqlite3', trouble: 'query', load: [QUICK, { path: '/sum', clients: 2, count: 10, pause: 10 }],
+        expected: [{ kind: 'unexplained-wait', info: true, victims: ['/sum'] }], also: ['lock-wait', 'unexplained-wait'] }, // for its connection, on the loop
+    { application: 'sqlite3', trouble: 'rank', load: [QUICK, { path: '/rank', clients: 1, count: 6, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: '../large/sqlite3.js rank', victims: ['/rank', '/quick'], amount: ['cpu_ns', 'rank', 'cpu_ns'] }] },
 
     ...[['pg', 'postgres', 2, 0.3], ['mysql2', 'mariadb', 3, 0.25]].flatMap(([application, store, lanes]) => [
         healthy(application, [{ path: '/slowq', clients: 2, count: 20, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }, ...(application === 'pg' ? [{ path: '/orders', clients: 1, count: 10, pause: 10 }] : [])], { store }),

@@ -13,8 +13,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { commit } from '../../bench/commit.mjs';
 import { root, SONDE } from '../system/helper.mjs';
-import { runApplication } from './harness.mjs';
-import { missingStore } from './stores.mjs';
+import { missing, runApplication } from './harness.mjs';
 import { ROWS } from './table.mjs';
 
 const TOLERANCE = 0.15, LEAST_NS = 3e6; // shorter differences than that say nothing
@@ -82,9 +81,9 @@ process.on('exit', () => others.forEach((other) => other.kill('SIGKILL')));
 let right = 0, all = 0;
 for (let time = 0; time < Number(options.times); time++)
     for (const [name, expected] of Object.entries(WORST)) {
-        const row = ROWS.find((one) => `${one.application} ${one.trouble}` === name), missing = missingStore(row.store);
+        const row = ROWS.find((one) => `${one.application} ${one.trouble}` === name), why = missing(row);
         if (!name.includes(options.only)) continue;
-        if (missing) { console.log(`skipped  ${name}: ${missing}`); continue; }
+        if (why) { console.log(`skipped  ${name}: ${why}`); continue; }
         const cleaners = [], t = { after: (f) => cleaners.unshift(f) };
         let wrong, words = '', shown = '', latency_ns = 0, machine_ns = 0;
         try {

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { SONDE, eventually, finish, isRoot, manifestOf, root, sonde, start, temporary } from './helper.mjs';
 import { diskRequests, get } from './spans.mjs';
+import { ROWS } from '../applications/table.mjs';
 
 const VERSIONS = Object.fromEntries([...fs.readFileSync(path.join(root, 'doc/documents.md'), 'utf8').matchAll(/^\| (\w+) \| (\d+) \|/gm)].map(([, name, version]) => [name, Number(version)]));
 const BPF = isRoot ? false : 'needs root, to load eBPF programs';
@@ -113,4 +114,20 @@ test('what sonde serve answers', async (t) => {
     for (const [kind, url] of [['page', '/api/v1/sources'], ['page', '/api/v1/s/0/rows'], ['page', '/api/v1/s/7/rows'], ['report', '/api/v1/s/0/report'],
         ['page', `/api/v1/s/0/request?id=${rows.rows[0].id}`], ['regressions', '/api/v1/regressions'], ['report', '/api/diagnosis'], ['health', '/healthz']])
         check(kind, await answer(url), url);
+});
+
+test('what was once said wrongly has tests and rows that exist', () => {
+    const text = fs.readFileSync(path.join(root, 'doc', 'cases.md'), 'utf8'), from = text.indexOf('## What was once said wrongly');
+    const lines = text.slice(from, text.indexOf('\n## ', from + 1)).split('\n').filter((line) => /^\| W\d/.test(line));
+    assert.deepEqual(lines.map((line) => line.split(' ')[1]), Array.from({ length: 15 }, (_, i) => `W${i + 1}`));
+    const names = new Set(ROWS.map(({ application, trouble }) => `${application} ${trouble}`));
+    for (const line of lines) {
+        const held = line.split(' | ').at(-1).replace(/ \|$/, '').split(/, (?=row `|`tests)/);
+        for (const one of held) {
+            const [, row, file, name] = /^(?:row `(.+)`|`(tests\/.+)`: (.+))$/.exec(one) || [];
+            assert.ok(row || file, `neither a row nor a test: ${one}`);
+            if (row) assert.ok(names.has(row), `tests/applications/table.mjs has no row '${row}'`);
+            else assert.ok(fs.readFileSync(path.join(root, file), 'utf8').includes(name), `${file} has no test "${name}"`);
+        }
+    }
 });

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,6 +43,34 @@ static void look(void *context, int socket)
     struct broker_head head = {.verb = BROKER_ANSWER, .start = *(const uint64_t *)context};
     (void)broker_send(socket, head, &found, sizeof(found), -1);
     (void)broker_receive(socket, &head, NULL, 0, NULL); /* until the other end is closed */
+}
+
+static void say_precedence(void *context, int socket)
+{
+    char text[64] = "";
+    apart_go_first();
+    _cleanup_(file_closep) int fd = open("/proc/self/autogroup", O_RDONLY);
+    struct broker_head head = {.verb = BROKER_ANSWER, .result = getpriority(PRIO_PROCESS, 0)};
+    if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
+        text[0] = '\0';
+    (void)broker_send(socket, head, text, sizeof(text), -1);
+}
+
+/* A nice value counts among the processes of a session only: the session's has to change. */
+static void it_goes_first_with_its_session(void **state)
+{
+    struct problem problem = {0};
+    struct broker_head head;
+    char text[64];
+    int fd;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(apart_start("sonde:test", say_precedence, NULL, &fd, &problem), 0);
+    assert_int_equal(broker_receive(fd, &head, text, sizeof(text), NULL), (ptrdiff_t)sizeof(text));
+    close(fd);
+    assert_int_equal(head.result, -10);
+    if (text[0]) /* there are groups */
+        assert_non_null(strstr(text, " nice -10"));
 }
 
 static void ignore(int number)
@@ -80,6 +109,7 @@ static void it_has_nothing_of_ours_and_ends_with_us(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(it_has_nothing_of_ours_and_ends_with_us)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(it_goes_first_with_its_session),
+                                       cmocka_unit_test(it_has_nothing_of_ours_and_ends_with_us)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
