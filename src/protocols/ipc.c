@@ -74,33 +74,35 @@ static uint32_t add_span(struct analysis *a, struct request *owner, enum known k
     return request_add_span(a, owner, &span);
 }
 
-/* A request wrote to the descriptor. write_id: the async id of the write when it was queued, 0 when it was
- * taken at once. */
-void ipc_wrote(struct analysis *a, struct connection *c, struct request *owner, enum known known,
-               uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id)
+void ipc_wrote(struct analysis *a, struct connection *c, const struct context *whose, uint64_t at_ns,
+               uint64_t bytes, uint64_t write_id)
 {
-    struct vspan like = {.start_ns = at_ns, .peer = name_of(a, c), .written_bytes = bytes};
+    struct request *owner = whose->owner;
+    struct vspan like = {
+        .start_ns = at_ns, .peer = name_of(a, c), .written_bytes = bytes, .told = whose->told};
     c->ipc_writes++;
     c->ipc_bytes += bytes;
     if (write_id) {
         like.name = "write to a full pipe";
         like.sequence = write_id;
         if (owner)
-            add_span(a, owner, known, parent, &like);
+            add_span(a, owner, (enum known)whose->known, whose->parent, &like);
         return;
     }
     like.name = "message and answer";
     struct ipc_message message = {.sent_ns = at_ns, .owner = owner ? owner->serial : 0};
-    message.span = owner ? add_span(a, owner, known, parent, &like) : VSPAN_NONE;
+    message.span = owner ? add_span(a, owner, (enum known)whose->known, whose->parent, &like) : VSPAN_NONE;
     if (c->ipc_waiting.count == WAITING_MAX) /* a channel that is only written to */
         memmove(c->ipc_waiting.at, c->ipc_waiting.at + 1,
                 --c->ipc_waiting.count * sizeof(*c->ipc_waiting.at));
     LIST_ADD(a, &c->ipc_waiting, message);
 }
 
-/* A request that is answered where another one's write was done had its own bytes written with those: Node
- * keeps them until the pipe takes more. What it did last before was to ask for that. */
-void ipc_wrote_behind(struct analysis *a, struct connection *c, struct request *request, uint64_t done_ns)
+/* A request that is answered where another one's write was done may have had its own bytes written with
+ * those: Node keeps them until the pipe takes more. What it did last before was to ask for that. Or it has
+ * waited for the other one to go on (a lock): with another request there, that is ambiguous. */
+void ipc_wrote_behind(struct analysis *a, struct connection *c, struct request *request, bool only,
+                      uint64_t done_ns)
 {
     uint64_t since_ns = request->start_ns;
     if (request->open_calls)
@@ -111,7 +113,7 @@ void ipc_wrote_behind(struct analysis *a, struct connection *c, struct request *
             return;
         since_ns = MAX(since_ns, span->end_ns);
     }
-    add_span(a, request, KNOWN_INFERRED, 0,
+    add_span(a, request, only ? KNOWN_INFERRED : KNOWN_AMBIGUOUS, 0,
              &(struct vspan){.start_ns = since_ns,
                              .end_ns = done_ns,
                              .name = "write to a full pipe",
@@ -216,6 +218,7 @@ static void bytes_written(struct analysis *a, struct thread *thread, struct conn
     item->fd = c->fd;
     item->generation = c->generation;
     item->id = U(e, stream_write_bytes);
+    item->context = (uint32_t)U(e, stream_write_context);
     item->trigger = I(e, stream_write_result) == 0; /* queued: the other end takes no more */
 }
 

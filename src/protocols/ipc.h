@@ -12,12 +12,14 @@
  * where it is traced. */
 void ipc_channels_json(const struct analysis *analysis, json_t *array);
 
-/* A request, which may be NULL, wrote to the descriptor. write_id: the async id of the write when it was
- * queued, 0 when it was taken at once. */
-void ipc_wrote(struct analysis *a, struct connection *connection, struct request *owner, enum known known,
-               uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id);
-/* A request is answered where another one's write to the connection was done. */
-void ipc_wrote_behind(struct analysis *a, struct connection *connection, struct request *request,
+/* Bytes were written to the descriptor; whose->owner may be NULL. write_id: the async id of the write when it
+ * was queued, 0 when it was taken at once. */
+struct context;
+void ipc_wrote(struct analysis *a, struct connection *connection, const struct context *whose, uint64_t at_ns,
+               uint64_t bytes, uint64_t write_id);
+/* A request is answered where another one's write to the connection was done. only: there has been no other
+ * request since it began. */
+void ipc_wrote_behind(struct analysis *a, struct connection *connection, struct request *request, bool only,
                       uint64_t done_ns);
 
 #endif

@@ -370,7 +370,7 @@ static void read_response(struct turn *t, uint64_t serial, const struct context 
     if (!request || c->owner || !c->in_callback)
         return;
     if (c->late_write && t->io && connection_is_pipe(t->io))
-        ipc_wrote_behind(t->a, t->io, request, t->io_ns);
+        ipc_wrote_behind(t->a, t->io, request, only_request(t->thread, request, request->start_ns), t->io_ns);
     request_add_span(t->a, request,
                      &(struct vspan){.start_ns = request->response_ns,
                                      .end_ns = request->response_ns,
@@ -455,9 +455,9 @@ static void end_resource(struct turn *t, const struct item *callback, struct con
 static void read_ipc_write(struct turn *t, const struct item *item, const struct context *c)
 {
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
+    const struct context whose = turn_told(t, item, c);
     if (connection)
-        ipc_wrote(t->a, connection, c->owner, (enum known)c->known, c->parent, item->start_ns, item->id,
-                  item->trigger ? t->write_wrap : 0);
+        ipc_wrote(t->a, connection, &whose, item->start_ns, item->id, item->trigger ? t->write_wrap : 0);
     t->write_wrap = 0;
 }
 
@@ -509,9 +509,10 @@ static void read_receive(struct turn *t, const struct item *item, struct context
     if (count < first || (count > first && !ports_claim_taken(t->a, t->thread, own, item->start_ns, last_ns,
                                                               list + first, count - first)))
         return;
-    uint32_t span = own ? port_claim(t->a, own, list[0]) : VSPAN_NONE;
-    if (span != VSPAN_NONE)
-        *c = decided(list[0], KNOWN_INFERRED, span);
+    enum known known = KNOWN_NOT;
+    uint32_t span = own ? port_claim(t->a, t->thread, own, list[0], &known) : VSPAN_NONE;
+    if (span != VSPAN_NONE && known == KNOWN_INFERRED)
+        *c = decided(list[0], known, span);
 }
 
 void read_item(struct turn *t, uint32_t index, struct context *c)
@@ -543,7 +544,7 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
         break;
     case SONDE_EVENT_port_post: {
         const struct context whose = turn_told(t, item, c);
-        port_owned(t->a, item->pointer, item->trigger, whose.owner, (enum known)whose.known, whose.parent);
+        port_owned(t->a, item->pointer, item->trigger, &whose);
         break;
     }
     case SONDE_EVENT_port_receive:

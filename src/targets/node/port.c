@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/reading.h"
 #include "targets/node/state.h"
 
 enum { WAITING_MAX = 1024, CHANNELS_MAX = 4096 };
@@ -105,9 +106,9 @@ void port_posted(struct analysis *a, struct thread *thread, const struct event *
 }
 
 /* Whose the message is. */
-void port_owned(struct analysis *a, struct channel *c, uint64_t number, struct request *owner,
-                enum known known, uint32_t parent)
+void port_owned(struct analysis *a, struct channel *c, uint64_t number, const struct context *whose)
 {
+    struct request *owner = whose->owner;
     struct port_message *m = NULL;
     for (size_t i = c->messages.count; i-- > 0 && !m;)
         if (c->messages.at[i].number == number)
@@ -117,11 +118,12 @@ void port_owned(struct analysis *a, struct channel *c, uint64_t number, struct r
     m->owner = owner->serial;
     m->span = request_add_span(a, owner,
                                &(struct vspan){.start_ns = m->sent_ns,
-                                               .parent = parent,
+                                               .parent = whose->parent,
                                                .cause = VSPAN_NONE,
                                                .layer = LAYER_loop,
                                                .kind = VSPAN_ipc,
-                                               .known = (uint8_t)known,
+                                               .known = whose->known,
+                                               .told = whose->told,
                                                .name = THREAD_MESSAGE,
                                                .peer = name_of(a, c),
                                                .peer_tid = c->to_tid,
@@ -143,12 +145,16 @@ static uint64_t begun_ns(const struct channel *c, const struct port_message *m, 
 }
 
 /* A task whose owner was not known when it was posted, as from a pool's queue in the callback of another one:
- * it was the request's that alone was answered in the turn that its answer came in. */
-uint32_t port_claim(struct analysis *a, struct channel *c, struct request *owner)
+ * it was the request's that alone was answered in the turn that its answer came in, if there has been no
+ * other since. With another, that one may go on with its next task, and the one that is answered have waited
+ * for it: then it is ambiguous. */
+uint32_t port_claim(struct analysis *a, const struct thread *thread, struct channel *c, struct request *owner,
+                    enum known *ret_known)
 {
     const struct port_task *task = &c->last;
     if (task->sent_ns < owner->start_ns)
         return VSPAN_NONE;
+    *ret_known = only_request(thread, owner, task->sent_ns) ? KNOWN_INFERRED : KNOWN_AMBIGUOUS;
     uint32_t index = request_add_span(a, owner,
                                       &(struct vspan){.start_ns = task->sent_ns,
                                                       .end_ns = MAX(task->read_ns, task->sent_ns),
@@ -156,7 +162,7 @@ uint32_t port_claim(struct analysis *a, struct channel *c, struct request *owner
                                                       .cause = VSPAN_NONE,
                                                       .layer = LAYER_loop,
                                                       .kind = VSPAN_ipc,
-                                                      .known = KNOWN_INFERRED,
+                                                      .known = (uint8_t)*ret_known,
                                                       .name = THREAD_MESSAGE,
                                                       .peer = name_of(a, c),
                                                       .peer_tid = c->to_tid,
@@ -228,10 +234,11 @@ bool ports_claim_taken(struct analysis *a, const struct thread *thread, const st
         struct channel *c = found[i];
         struct port_message *m = untold_answer(a, c, before_ns);
         struct item item = {0};
+        enum known known;
         c->receipts++;
         answered(a, thread->process, c->back, m->sent_ns, MAX(taken_ns, m->sent_ns), &item);
         drop(c, (size_t)(m - c->messages.at));
-        (void)port_claim(a, c->back, owners[i]);
+        (void)port_claim(a, thread, c->back, owners[i], &known);
     }
     return true;
 }

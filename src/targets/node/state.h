@@ -208,11 +208,13 @@ void gc_free(struct gc_watch *gc);
 
 /* port.c */
 void port_posted(struct analysis *a, struct thread *thread, const struct event *e);
-void port_owned(struct analysis *a, struct channel *channel, uint64_t number, struct request *owner,
-                enum known known, uint32_t parent);
+struct context;
+void port_owned(struct analysis *a, struct channel *channel, uint64_t number, const struct context *whose);
 void port_received(struct analysis *a, struct thread *thread, const struct event *e);
-/* Its last answer was this request's; the span's index. */
-uint32_t port_claim(struct analysis *a, struct channel *channel, struct request *owner);
+/* Its last answer came where this request alone was answered; the span's index, or VSPAN_NONE. *ret_known:
+ * whether that makes it the request's. */
+uint32_t port_claim(struct analysis *a, const struct thread *thread, struct channel *channel,
+                    struct request *owner, enum known *ret_known);
 /* Answers of other threads that this one took without telling, of messages whose owners are not known: the
  * requests', when there are as many. Claims each and returns true, or does nothing. except: a channel whose
  * answer is told of. */
