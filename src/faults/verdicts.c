@@ -263,6 +263,40 @@ static void join_variants(struct analysis *a)
     }
 }
 
+/* Was the part's place called, at whatever depth, by the function that is the place of the whole? */
+static bool is_called_by(const struct look *part, const struct look *whole)
+{
+    const struct look_stack *stack = part->stack;
+    for (uint32_t i = 0; stack && i + 1 < stack->count; i++)
+        if (stack->frames[i].function == whole->function && stack->frames[i].script == whole->script)
+            return true;
+    return false;
+}
+
+/* Samples of one stretch may all fall into one call of a function that others saw at several things, the more
+ * easily the fewer there are: what it calls is part of it, while less of the time is known of that alone. */
+static void join_called(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *part = *place;
+        if (part->kind != FINDING_event_loop_blocked || part->absorbed || part->warming || part->seen ||
+            part->worker || !part->place.script)
+            continue;
+        array_foreach (&a->fault_list, other) {
+            struct fault *whole = *other;
+            if (whole == part || whole->kind != part->kind || whole->absorbed || whole->warming ||
+                whole->seen || whole->worker || !whole->place.script || !same_work(whole, part) ||
+                same_place(whole, part) || whole->net_ns < part->net_ns ||
+                !is_called_by(&part->place, &whole->place))
+                continue;
+            struct look kept = whole->place;
+            fault_absorb(a, whole, part);
+            whole->place = kept;
+            break;
+        }
+    }
+}
+
 /* Calls that could not be joined to what their peer did name an address; when a traced process answers there,
  * it is known who that is. */
 static void name_peers(struct analysis *a)
@@ -318,6 +352,7 @@ int verdicts_report(struct analysis *a, struct report *report)
     failures_judge(a);
     faults_fold_routes(a);
     shorts_judge(a);
+    join_called(a);
     join_unseen(a);
     join_variants(a);
     int r = 0;

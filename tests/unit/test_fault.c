@@ -67,6 +67,35 @@ static void merges_the_same_place(void **state)
     feed_done(&feed);
 }
 
+/* All samples of one stretch may fall into one call of the function that others saw at work itself; of
+ * another one there may be none. What the same endpoint calls elsewhere is another fault. */
+static void what_a_function_calls_is_part_of_it(void **state)
+{
+    for (int calls = 0; calls < 2; calls++) {
+        struct feed feed;
+        start(&feed);
+        for (uint64_t i = 0; i < 5; i++) {
+            uint64_t at = MS(1000 * (i + 1));
+            turn_begins(&feed, "/slow", at);
+            for (uint64_t k = 0; k < 4 && i < 4; k++)
+                if (i < 3)
+                    look(&feed, at, at + MS(20 + 10 * k), JAVASCRIPT, "outer", 3, "",
+                         "handler (/srv/app.js:1:1);outer (/srv/app.js:3:9)");
+                else
+                    look(&feed, at, at + MS(20 + 10 * k), JAVASCRIPT, "inner", 9, "",
+                         calls ? "handler (/srv/app.js:1:1);outer (/srv/app.js:4:9);inner (/srv/app.js:9:2)"
+                               : "handler (/srv/app.js:1:1);inner (/srv/app.js:9:2)");
+            turn_ends(&feed, at, at + MS(100));
+        }
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+        assert_string_equal(f->where.function, "outer");
+        assert_int_equal(finding_get_evidence(f, "stalls_count")->count, calls ? 5 : 3);
+        assert_int_equal(feed.report.findings.count, calls ? 1 : 3);
+        feed_done(&feed);
+    }
+}
+
 /* Two places are two faults; of a loop's lines, the function is the place. */
 static void tells_places_apart(void **state)
 {
@@ -544,6 +573,7 @@ int main(void)
         cmocka_unit_test(a_workers_wait_is_not_its_work),
         cmocka_unit_test(a_collection_that_waited_is_not_the_cause),
         cmocka_unit_test(waiting_for_a_lock),
+        cmocka_unit_test(what_a_function_calls_is_part_of_it),
         cmocka_unit_test(merges_the_same_place),
         cmocka_unit_test(tells_places_apart),
         cmocka_unit_test(load_explains),
