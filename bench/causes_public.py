@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Causes over combinations of attributes in public sets: F1 of sonde's search and of other methods.
 
-    [JOBS=2] causes_public.py DIR CAUSE_TABLES [SET [STEP]]
+    [JOBS=2] [ONLY=TEXT] causes_public.py DIR CAUSE_TABLES [SET [STEP [OFFSET]]]
 
 DIR is a checkout of github.com/shaido987/riskloc: it has the set of RobustSpot (RS) and its own implementations of the
 methods. Further sets lie in DIR/data: B0 of Squeeze (B0/ of github.com/lalaland1921/Squeeze at 6c62243e), and S, which its
 generator makes (python3 generate_dataset.py --num 100 --dataset-name S --seed 121). CAUSE_TABLES is build/bench/cause_tables.
-Every STEP-th table is taken, in order of their names (1). Each set is a line of results/causes.jsonl.
+Every STEP-th table is taken, in order of their names (1), from the OFFSET-th on (0). ONLY: methods whose name contains TEXT.
+Each set is a line of results/causes.jsonl.
 
 RS counts requests and failures a minute: the minute of the anomaly is compared with the four before. B0 and S have only
 sums, real and predicted: what is missing of a leaf's prediction counts as its failures, and what others have too much, as
-errors of the prediction are as often, as what was usual. sonde names one cause; "again" takes its rows away and asks again.
+errors of the prediction are as often, as what was usual. sonde names one cause; "again" takes its rows away and asks again, until what it names has less than 5 % of what was missing.
 The rules: the one value, and the pair of values, with the largest share of what is missing that is at least half lost.
 It needs NumPy, pandas, SciPy, PyYAML and Loguru; kneed is replaced by the few lines below (Satopaa et al., 2011).
 """
@@ -35,7 +36,9 @@ import pandas as pd
 
 from causes_peers import MEASURES, METHODS
 
-AGAIN = 6
+AGAIN, AGAIN_SHARE = 6, 0.05
+NO_TABLES = ("injection_info.csv", "truth_prediction.csv")
+ONLY = os.environ.get("ONLY", "")
 HERE = pathlib.Path(__file__).parent
 
 
@@ -62,7 +65,7 @@ def tables_of(name):
     """Every table of a set: directory, name of the file without ending, derived."""
     folder = pathlib.Path("data") / name
     for directory in sorted({p.parent for p in folder.rglob("*.csv")}):
-        files = sorted(p.stem for p in directory.glob("*.csv") if p.name != "injection_info.csv")
+        files = sorted(p.stem for p in directory.glob("*.csv") if p.name not in NO_TABLES)
         yield from ((str(directory), file, name == "RS") for file in files)
 
 
@@ -98,17 +101,25 @@ def ask(program, rows, dispersion, scratch):
     return subprocess.run([program, path], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def beyond(rows):
+    """Errors beyond the share that was usual."""
+    now, before = rows[rows["period"] == 0], rows[rows["period"] > 0]
+    return now["errors"].sum() - now["requests"].sum() * before["errors"].sum() / max(before["requests"].sum(), 1)
+
+
 def ours(program, rows, dispersion, scratch, times):
-    named, rows = [], rows.copy()
+    named, rows, missing = [], rows.copy(), beyond(rows)
     while len(named) < times and len(rows):
         cause = ask(program, rows, dispersion, scratch)
         if not cause:
             break
-        named.append(cause)
         within = np.ones(len(rows), bool)
         for pair in cause.split("&"):
             key, value = pair.split("=", 1)
             within &= (rows[key].astype(str) == value).to_numpy()
+        if named and beyond(rows[within]) < AGAIN_SHARE * missing:
+            break
+        named.append(cause)
         rows = rows[~within]
     return named
 
@@ -139,7 +150,8 @@ def judge_table(program, directory, file, derived):
 
     def score(method, named, gave_up=0):
         named = np.unique(["&".join(sorted(n.split("&"))) for n in named]) if len(named) else []
-        scores[method] = (*evaluation.score_root_causes(named, label)[:3], gave_up)
+        if ONLY in method:
+            scores[method] = (*evaluation.score_root_causes(named, label)[:3], gave_up)
 
     with tempfile.TemporaryDirectory() as scratch:
         again = ours(program, rows, dispersion, scratch, AGAIN)
@@ -148,6 +160,8 @@ def judge_table(program, directory, file, derived):
     score("rule: one value", rule(rows, attributes, 1))
     score("rule: two values", rule(rows, attributes, 2))
     for method, (module, function, options) in METHODS.items():
+        if ONLY not in method:
+            continue
         options = {k: derived if k == "derived" else v for k, v in options.items()}
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -169,18 +183,19 @@ def prepare(root):
 
 def main():
     root, program, *rest = sys.argv[1:]
-    root, program, sets, step = os.path.abspath(root), os.path.abspath(program), rest[:1] or ["RS", "B0", "S"], int(rest[1]) if len(rest) > 1 else 1
+    root, program, sets = os.path.abspath(root), os.path.abspath(program), rest[:1] or ["RS", "B0", "S"]
+    step, offset = (int(x) for x in (rest[1:3] + ["1", "0"][len(rest[1:3]):]))
     results = os.path.abspath(HERE / "results" / "causes.jsonl")
     commit = subprocess.run(["git", "-C", str(HERE.absolute()), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     prepare(root)
     with multiprocessing.Pool(int(os.environ.get("JOBS", "2")), prepare, (root,)) as pool:
         for name in sets:
-            tables = [(program, *table) for table in tables_of(name)][::step]
+            tables = [(program, *table) for table in tables_of(name)][offset::step]
             sums = {}
             for scores in pool.starmap(judge_table, tables, chunksize=1):
                 for method, one in scores.items():
                     sums[method] = [a + b for a, b in zip(sums.get(method, (0, 0, 0, 0)), one)]
-            line = {"commit": commit, "set": name, "tables": len(tables), "step": step, "methods": {}}
+            line = {"commit": commit, "set": name, "tables": len(tables), "step": step, "offset": offset, "methods": {}}
             for method, (right, wrong, missed, gave_up) in sums.items():
                 f1 = 2 * right / max(2 * right + wrong + missed, 1)
                 line["methods"][method] = {"f1": round(f1, 3), "right": right, "wrong": wrong, "missed": missed, "gave_up": gave_up}

@@ -8,8 +8,8 @@
  * compared with like: where the newer side has more requests of a kind that always failed more often, the
  * expectation has them, too (indirect standardisation by the sets of attributes, the finest kinds there are).
  *
- * Where all requests together explain more than any combination, two may still explain more than all
- * requests do: the best one, and the best one of what it leaves; the first of them is named. And
+ * Where all requests together explain more than any combination, a few may still explain more than all
+ * requests do: the best one, the best one of what it leaves, and so on; the first of them is named. And
  * where a combination lies within a wider one of which most else fails more often, too, the wider one is
  * named: the narrower one is only where it is worst.
  *
@@ -35,7 +35,8 @@
                            */
 #define PECULIAR     0.01 /* how likely a combination had a share of its own before, of any size */
 #define COVERAGE_MIN 0.5  /* of the additional errors: combinations with fewer do not explain them */
-#define ROUNDS       2    /* combinations that explain the errors together */
+#define ROUNDS       4    /* combinations that explain the errors together */
+#define ROUNDS_ANY   2    /* from here on, only while they are a minority of the requests */
 #define TOGETHER_MIN 0.8  /* of the additional errors: those that combinations have together */
 #define ALSO_RATIO   1.5  /* errors to expected ones of what else the wider combination has */
 #define PART_ERRORS  4    /* fewer are no part */
@@ -453,13 +454,15 @@ static int explain_together(struct scan *s, const struct zone *everywhere, struc
                             bool *ret_together)
 {
     const struct sums all = s->all;
-    double worth = 0, beyond = 0, of_all = all.errors - expected_of(s, &all);
+    double worth = 0, beyond = 0, requests = 0, of_all = all.errors - expected_of(s, &all);
     int r = 0;
     s->by_contrast = true;
     while (r == 0 && s->without_count < ROUNDS && s->all.errors > 0 && s->all.older_requests > 0) {
         struct found found;
         r = scan_lengths(s, &found);
-        if (r < 0 || !found.best.length || found.best_worth <= 0)
+        requests += found.best.sums.requests;
+        bool most = s->without_count >= ROUNDS_ANY && requests > all.requests / 2;
+        if (r < 0 || !found.best.length || found.best_worth <= 0 || most)
             break;
         found.best.score = score_of(s, &found.best.sums);
         worth += worth_of(s, &found.best, found.values);

@@ -24,6 +24,7 @@ struct plan {
     bool one_host;       /* serves all of region r1, of the newer side */
     bool status;         /* failures have an attribute that says so */
     bool also_r3;        /* region r3 fails as r1 does */
+    bool three_shards;   /* s1, s3 and s5 fail instead */
     double beside_fails; /* of the newer ones of region r1 that are not of plan p2 */
     double always_p2;    /* of both sides' plan p2, of which the newer side has three times as many */
 };
@@ -38,6 +39,8 @@ static void add_request(struct diagnosis *diagnosis, struct stats_random *random
     kind = kind > 2 ? 2 : kind;
     bool chosen = plan->planted > 0 && (region == 1 || (plan->also_r3 && region == 3)) &&
                   (plan->planted < 2 || kind == 2) && (plan->planted < 3 || shard == 3);
+    if (plan->three_shards)
+        chosen = shard == 1 || shard == 3 || shard == 5;
     double probability = chosen  ? newer ? plan->newer_fails : plan->older_fails
                          : newer ? plan->base + plan->everywhere
                                  : plan->base;
@@ -106,8 +109,9 @@ static void check(struct plan plan, enum expected expected, const char *const *p
         if (expected)
             assert_int_equal(found->cause.length, count);
         if (count) {
-            assert_true((expected == PART || found->cause.coverage > (plan.also_r3 ? 0.4 : 0.6)) &&
-                        found->share > (plan.also_r3 ? 2 : 3) * found->share_outside);
+            double covered = plan.three_shards ? 0.25 : plan.also_r3 ? 0.4 : 0.6;
+            assert_true((expected == PART || found->cause.coverage > covered) &&
+                        found->share > (covered < 0.5 ? 2 : 3) * found->share_outside);
             assert_true(found->share > found->share_older && found->errors <= found->cause.requests);
         }
         text_done(&words);
@@ -177,6 +181,13 @@ static void two_parts_are_not_everywhere(void **state)
         WHOLE, (const char *const[]){"region=r", NULL});
 }
 
+/* So do three shards of eight, of which two would leave a third of the errors. */
+static void three_parts_are_not_everywhere(void **state)
+{
+    check((struct plan){.newer_fails = 0.3, .older_fails = 0.005, .base = 0.005, .three_shards = true}, WHOLE,
+          (const char *const[]){"shard=s", NULL});
+}
+
 /* A region of which one plan fails most, but the others, too. */
 static void the_worst_part_does_not_stand_for_the_whole(void **state)
 {
@@ -207,6 +218,7 @@ int main(void)
         cmocka_unit_test(what_failed_before_is_not_named),
         cmocka_unit_test(outcomes_are_no_causes),
         cmocka_unit_test(two_parts_are_not_everywhere),
+        cmocka_unit_test(three_parts_are_not_everywhere),
         cmocka_unit_test(the_worst_part_does_not_stand_for_the_whole),
         cmocka_unit_test(like_is_compared_with_like),
         cmocka_unit_test(a_part_that_all_together_hardly_show_is_found),
