@@ -2,7 +2,7 @@
 // under load; what sonde says is held against the program's own book (tests/system/book.mjs), and so is the program's own
 // AsyncLocalStorage: made before, while and after sonde attached, or not at all.
 //   SONDE_NODES=/path/to/node:... node bench/contexts.mjs build/sonde [--count N] [--kinds A,B] [--own none,...] [--context auto]
-//   node bench/contexts.mjs --table      the newest line of each cell, as doc/contexts.md has them
+//   node bench/contexts.mjs --table      the newest line of each cell; doc/costs.md has them
 // Each cell (Node, moment, kind of application) appends a line to bench/results/contexts.jsonl; what is there for this commit is not
 // run again.
 // SPDX-License-Identifier: Apache-2.0

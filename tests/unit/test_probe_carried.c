@@ -243,10 +243,14 @@ static void resources(void **state)
     close_scope();
     open_scope(RESOURCE + CARRIED_RESOURCES, 0, false);
     assert_int_equal(current(), 8);
-    carried_keep(&carried, RESOURCE + CARRIED_RESOURCES, 0); /* another with that id has none */
+    carried_keep(&carried, RESOURCE + CARRIED_RESOURCES, NONE); /* another with that id has none */
     close_scope();
     open_scope(RESOURCE + CARRIED_RESOURCES, 0, false);
     assert_int_equal(current(), NONE);
+    carried_keep(&carried, RESOURCE, 0); /* made where it was lost whose code runs: so are its callbacks */
+    close_scope();
+    open_scope(RESOURCE, 0, false);
+    assert_int_equal(current(), 0);
     close_scope();
 }
 

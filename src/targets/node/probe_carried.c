@@ -15,7 +15,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets/node/probe_carried.h"
 
-enum { NONE = 1 };
+enum { NONE = NO_REQUEST };
 /* Outside microtasks V8 leaves the value as it was set; so often it is looked whether anybody else does. */
 enum { LOOK_ONE_OF = 64 };
 #define ANYBODYS UINT32_MAX /* several requests', or not known */
@@ -172,13 +172,14 @@ void carried_again(struct carried *v)
 void carried_keep(struct carried *v, uint64_t async_id, uint32_t number)
 {
     uint32_t place = (uint32_t)(async_id % CARRIED_RESOURCES);
-    if (number > NONE)
-        v->resources[place].number = number;
+    if (number != NONE)
+        v->resources[place].number = number ? number : ANYBODYS;
     else if (v->resources[place].async_id != async_id)
         return;
-    v->resources[place].async_id = number > NONE ? async_id : 0;
+    v->resources[place].async_id = number != NONE ? async_id : 0;
 }
 
+/* ANYBODYS: whose code made it was lost; 0: it is not known at all, and so no request's. */
 static uint32_t kept(const struct carried *v, uint64_t async_id)
 {
     uint32_t place = (uint32_t)(async_id % CARRIED_RESOURCES);

@@ -5,6 +5,9 @@
 
 #include "probe/probe.h"
 
+/* The number of code that is no request's. */
+enum { NO_REQUEST = 1 };
+
 /* Resources of a request that will call back, and parsers: the newest of each, by async id modulo. And pieces
  * of code that took ids, the newest. */
 enum { CARRIED_RESOURCES = 4096, CARRIED_TAKERS = 4096 };
@@ -87,7 +90,7 @@ HOT uint32_t carried_current(struct carried *v, const struct probe_thread *self,
 /* What is awaited from here on, in the code that runs, is nobody's. */
 void carried_drop(struct carried *v);
 
-/* What a resource's callbacks serve: the newest with such an id. */
+/* What a resource's callbacks serve: the newest with such an id. number: as of carried_current(). */
 void carried_keep(struct carried *v, uint64_t async_id, uint32_t number);
 
 /* The thread's node::Environment. */

@@ -399,10 +399,10 @@ static __attribute__((noinline)) void context_resource(struct context_cell *c, s
 {
     enum lifetime lifetime = lifetime_of(type);
     if (c->carried.on) {
-        bool entered;
+        bool entered = false;
         carried_environment(&c->carried, environment);
-        uint32_t number = lifetime == OF_REQUEST ? carried_current(&c->carried, self, &entered) : 0;
-        carried_keep(&c->carried, async_id, number && !entered ? number : 0);
+        uint32_t number = lifetime == OF_REQUEST ? carried_current(&c->carried, self, &entered) : NO_REQUEST;
+        carried_keep(&c->carried, async_id, entered ? 0 : number);
         if (LIKELY(!c->carried.fading))
             return;
     }

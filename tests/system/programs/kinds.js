@@ -80,6 +80,7 @@ async function asks(config, kind, n, step, options = {}) {
     await once(response, 'end');
 }
 
+let last = 0; // message to a thread or process
 const waitingForLock = [];
 let locked = false;
 
@@ -150,19 +151,19 @@ const KINDS = {
     'hashes': { book: 'time', span: 'pool', run: (c, n) => steps(() => new Promise((resolve) => book('hashes', n, () => crypto.pbkdf2('a', 'b', 10, 16, 'sha1', resolve)))) },
     // Messages to a thread and its answers, which tell whom they are for.
     'worker': { book: 'time', span: 'message', async begin() {
-        const worker = shared('worker', () => new Worker("require('worker_threads').parentPort.on('message', function (m) { this.postMessage({ n: m.n }); })", { eval: true })), asked = shared('asked', () => new Map());
-        worker.on('message', ({ n }) => asked.get(n)());
+        const worker = shared('worker', () => new Worker("require('worker_threads').parentPort.on('message', function (m) { this.postMessage({ id: m.id }); })", { eval: true })), asked = shared('asked', () => new Map());
+        worker.on('message', ({ id }) => asked.get(id)());
         await once(worker, 'online');
-    }, run: (c, n) => steps(() => new Promise((resolve) => { made.get('asked').set(n, resolve); made.get('worker').postMessage({ kind: 'worker', n }); })) },
+    }, run: (c, n) => steps(() => new Promise((resolve) => { made.get('asked').set(++last, resolve); made.get('worker').postMessage({ kind: 'worker', n, id: last }); })) },
     'piscina': { book: 'time', span: 'message', begin: () => shared('piscina', () => new (installed('piscina').Piscina)({ filename: __filename, maxThreads: 2, minThreads: 2, idleTimeout: 1e6, atomics: 'disabled' })).run({ n: -1 }),
         run: (c, n) => steps(() => made.get('piscina').run({ kind: 'piscina', n })) },
     // Messages to a child process, the same.
     'child': { book: 'time', span: 'message', async begin() {
         const child = shared('child', () => fork(__filename, ['--child'])), told = shared('told', () => new Map());
-        child.on('message', ({ n }) => told.get(n)());
-        child.send({ n: -1 });
+        child.on('message', ({ id }) => told.get(id)());
+        child.send({ id: -1 });
         await new Promise((resolve) => told.set(-1, resolve));
-    }, run: (c, n) => steps(() => new Promise((resolve) => { made.get('told').set(n, resolve); book('child', n, () => made.get('child').send({ n })); })) },
+    }, run: (c, n) => steps(() => new Promise((resolve) => { const id = ++last; made.get('told').set(id, resolve); book('child', n, () => made.get('child').send({ id })); })) },
     // A pipe that is full most of the time: what requests write stands in Node's buffer, and is written where earlier bytes were.
     'full pipe': { book: 'size', span: 'message', begin: () => void shared('reader', () => fork(__filename, ['--reader'], { stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'ipc'] })),
         run: (c, n) => steps((i) => new Promise((resolve) => made.get('reader').stdio[3].write(Buffer.alloc(CHUNK + filler(n, i).length), resolve))), base: CHUNK },
@@ -170,7 +171,7 @@ const KINDS = {
     'child behind a lock': { book: 'time', span: 'message', operations: 1, begin: () => (made.has('child') ? null : KINDS.child.begin()), async run(c, n) {
         if (shared('busy', () => ({ now: false, queue: [] })).now) await new Promise((resolve) => made.get('busy').queue.push(resolve));
         made.get('busy').now = true;
-        await new Promise((resolve) => { made.get('told').set(n, resolve); book('child behind a lock', n, () => made.get('child').send({ n })); });
+        await new Promise((resolve) => { const id = ++last; made.get('told').set(id, resolve); book('child behind a lock', n, () => made.get('child').send({ id })); });
         const next = made.get('busy').queue.shift();
         if (next) next();
         else made.get('busy').now = false;
