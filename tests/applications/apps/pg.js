@@ -5,7 +5,7 @@ const express = require('express');
 const { Pool } = require('pg');
 const { begin, ready, trouble } = require('./truth.js');
 
-const pool = new Pool({ host: '127.0.0.1', port: Number(process.env.DB_PORT), user: process.env.DB_USER, database: 'postgres', max: trouble === 'slow' ? 20 : 2 });
+const pool = new Pool({ host: '127.0.0.1', port: Number(process.env.DB_PORT), user: process.env.DB_USER, database: 'postgres', max: trouble === 'starved' || trouble === 'rows' ? 2 : 20 });
 const NAP = trouble === 'healthy' ? 'select 1' : 'select pg_sleep(0.3)';
 
 async function query(text, name) {
