@@ -35,6 +35,17 @@ struct function {
     uint32_t size; /* clipped to 32 bits */
 };
 
+/* Functions by where they begin: the executable segments in parts of equal size, in each its functions in no
+ * particular order. Made in two passes without sorting, and a quarter of the size of what is sorted. */
+struct buckets {
+    uint32_t *first; /* count + 1 places in `where`; NULL: it is not made */
+    uint32_t *where; /* as in struct function */
+    size_t count;
+    uint64_t low; /* where the first one begins; what lies before it is in the first, too */
+    unsigned shift;
+    unsigned crowded; /* searches that had to look through very many */
+};
+
 struct elf {
     const uint8_t *data;
     size_t size;
@@ -56,7 +67,8 @@ struct elf {
     struct function *functions; /* sorted by value */
     size_t function_count;
     bool functions_built;
-    unsigned scans; /* for functions, without that */
+    struct buckets buckets; /* the same as far as most searches need it */
+    unsigned scans;         /* for functions, without either */
 };
 
 /* size bytes of the mapping at offset, or NULL. */
@@ -373,7 +385,17 @@ int elf_open(const char *path, struct elf **ret_elf, struct problem *problem)
 
 size_t elf_index_bytes(const struct elf *elf)
 {
-    return elf->names_capacity * sizeof(*elf->names) + elf->function_count * sizeof(*elf->functions);
+    const struct buckets *b = &elf->buckets;
+    size_t numbers = b->first ? b->count + 1 + b->first[b->count] : 0;
+    return elf->names_capacity * sizeof(*elf->names) + elf->function_count * sizeof(*elf->functions) +
+           numbers * sizeof(*b->first);
+}
+
+static void forget_buckets(struct elf *elf)
+{
+    free(elf->buckets.first);
+    free(elf->buckets.where);
+    elf->buckets = (struct buckets){0};
 }
 
 void elf_forget_indexes(struct elf *elf)
@@ -385,6 +407,7 @@ void elf_forget_indexes(struct elf *elf)
     elf->names_capacity = elf->function_count = 0;
     elf->functions_built = false;
     elf->scans = 0;
+    forget_buckets(elf);
 }
 
 void elf_free(struct elf *elf)
@@ -399,6 +422,7 @@ void elf_free(struct elf *elf)
     free(elf->label);
     free(elf->names);
     free(elf->functions);
+    forget_buckets(elf);
     free(elf);
 }
 
@@ -692,44 +716,164 @@ static size_t functions_before(const struct elf *elf, uint64_t address, struct f
     return count;
 }
 
-/* The same without the index. */
+/* Puts a function, if it is one and begins at the address or before it, in its place among the last of those,
+ * which are `count`. How many there are then. */
+static size_t consider(const struct elf *elf, uint32_t where, uint64_t address,
+                       struct function before[LOOK_BACK], size_t count)
+{
+    Elf64_Sym s;
+    raw_symbol(elf, where, &s);
+    if (s.st_value > address || (count == LOOK_BACK && s.st_value < before[count - 1].value) ||
+        !symbol_name(elf, where, &s) || !is_code(elf, &s))
+        return count;
+    const struct function f = {s.st_value, where, (uint32_t)MIN(s.st_size, UINT32_MAX)};
+    size_t at = 0;
+    while (at < count && before[at].value > f.value)
+        at++;
+    if (at < count && before[at].value == f.value) {
+        if (better(elf, &f, &before[at]))
+            before[at] = f;
+        return count;
+    }
+    count = MIN(count + 1, (size_t)LOOK_BACK);
+    memmove(&before[at + 1], &before[at], (count - 1 - at) * sizeof(f));
+    before[at] = f;
+    return count;
+}
+
+/* functions_before() without an index. */
 static size_t scan_before(const struct elf *elf, uint64_t address, struct function ret_before[LOOK_BACK])
 {
     size_t count = 0;
     for (uint32_t t = 0; t < TABLES; t++)
+        for (size_t i = 0; i < elf->tables[t].count; i++)
+            count = consider(elf, WHERE(t, i), address, ret_before, count);
+    return count;
+}
+
+/* What begins earlier lies in the same bucket or in an earlier one. */
+static size_t bucket_of(const struct buckets *b, uint64_t value)
+{
+    return value <= b->low ? 0 : MIN((value - b->low) >> b->shift, b->count - 1);
+}
+
+/* Where executable segments lie; false: there are none. */
+static bool code_range(const struct elf *elf, uint64_t *ret_low, uint64_t *ret_high)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (size_t i = 0; i < elf->segments; i++) {
+        Elf64_Phdr p;
+        if (segment_header(elf, i, &p) < 0 || p.p_type != PT_LOAD || !(p.p_flags & PF_X))
+            continue;
+        low = MIN(low, p.p_vaddr);
+        high = MAX(high, p.p_vaddr + p.p_memsz);
+    }
+    *ret_low = low;
+    *ret_high = high;
+    return low < high;
+}
+
+/* Calls visit with each function's bucket. */
+static void each_function(struct elf *elf, void (*visit)(struct buckets *b, size_t bucket, uint32_t where))
+{
+    for (uint32_t t = 0; t < TABLES; t++)
         for (size_t i = 0; i < elf->tables[t].count; i++) {
             Elf64_Sym s;
-            uint32_t where = WHERE(t, i);
-            raw_symbol(elf, where, &s);
-            if (s.st_value > address || (count == LOOK_BACK && s.st_value < ret_before[count - 1].value) ||
-                !symbol_name(elf, where, &s) || !is_code(elf, &s))
-                continue;
-            const struct function f = {s.st_value, where, (uint32_t)MIN(s.st_size, UINT32_MAX)};
-            size_t at = 0;
-            while (at < count && ret_before[at].value > f.value)
-                at++;
-            if (at < count && ret_before[at].value == f.value) {
-                if (better(elf, &f, &ret_before[at]))
-                    ret_before[at] = f;
-                continue;
-            }
-            count = MIN(count + 1, (size_t)LOOK_BACK);
-            memmove(&ret_before[at + 1], &ret_before[at], (count - 1 - at) * sizeof(f));
-            ret_before[at] = f;
+            raw_symbol(elf, WHERE(t, i), &s);
+            if (is_code(elf, &s) && symbol_name(elf, WHERE(t, i), &s))
+                visit(&elf->buckets, bucket_of(&elf->buckets, s.st_value), WHERE(t, i));
         }
+}
+
+static void count_function(struct buckets *b, size_t bucket, uint32_t where)
+{
+    (void)where;
+    b->first[bucket + 1]++;
+}
+
+/* first[bucket + 1] goes from where the bucket begins to where the next one does. The file may have become
+ * another one since its functions were counted. */
+static void place_function(struct buckets *b, size_t bucket, uint32_t where)
+{
+    if (b->first[bucket + 1] < b->first[b->count + 1])
+        b->where[b->first[bucket + 1]++] = where;
+}
+
+static int build_buckets(struct elf *elf)
+{
+    enum { EACH = 8 };
+    struct buckets *b = &elf->buckets;
+    uint64_t low, high;
+    size_t wanted = (elf->tables[DYNSYM].count + elf->tables[SYMTAB].count) / EACH + 1;
+    if (!code_range(elf, &low, &high))
+        return -ENOENT;
+    b->low = low;
+    for (b->shift = 0; (high - low) >> b->shift > wanted; b->shift++)
+        ;
+    b->count = (size_t)((high - low) >> b->shift) + 1;
+    b->first = calloc(b->count + 2, sizeof(*b->first));
+    if (!b->first)
+        return -ENOMEM;
+    each_function(elf, count_function);
+    uint32_t sum = 0;
+    for (size_t i = 1; i <= b->count; i++) {
+        uint32_t count = b->first[i];
+        b->first[i] = sum;
+        sum += count;
+    }
+    b->first[b->count + 1] = sum;
+    b->where = calloc(sum + 1ul, sizeof(*b->where));
+    if (!b->where) {
+        forget_buckets(elf);
+        return -ENOMEM;
+    }
+    each_function(elf, place_function);
+    b->first[b->count] = sum;
+    return 0;
+}
+
+/* functions_before() with buckets. */
+static size_t search_buckets(struct elf *elf, uint64_t address, struct function ret_before[LOOK_BACK])
+{
+    enum { MANY = 4096 };
+    struct buckets *b = &elf->buckets;
+    size_t count = 0, looked = 0;
+    for (size_t i = bucket_of(b, address) + 1; i-- > 0 && count < LOOK_BACK;)
+        for (uint32_t at = b->first[i]; at < b->first[i + 1]; at++, looked++)
+            count = consider(elf, b->where[at], address, ret_before, count);
+    b->crowded += looked > MANY;
     return count;
+}
+
+/* The last functions that begin at the address or before it, by the cheapest means. Looking through all
+ * symbols takes half as long as making buckets of them, and most files are asked for a function or two. Where
+ * buckets are of no use, because most functions are said to lie in one place, they are sorted. -ENOMEM. */
+static int find_before(struct elf *elf, uint64_t address, struct function ret_before[LOOK_BACK],
+                       size_t *ret_count)
+{
+    enum { SCANS = 2, CROWDED = 32 };
+    bool scans = !elf->functions_built && !elf->buckets.first && ++elf->scans <= SCANS;
+    if (scans) {
+        *ret_count = scan_before(elf, address, ret_before);
+        return 0;
+    }
+    if (!elf->functions_built && !elf->buckets.first && build_buckets(elf) == -ENOMEM)
+        return -ENOMEM;
+    bool sorts = !elf->buckets.first || elf->buckets.crowded > CROWDED;
+    if (!elf->functions_built && sorts && build_functions(elf) < 0)
+        return -ENOMEM;
+    *ret_count = elf->functions_built ? functions_before(elf, address, ret_before)
+                                      : search_buckets(elf, address, ret_before);
+    return 0;
 }
 
 int elf_symbol_at(struct elf *elf, uint64_t address, struct elf_symbol *ret_symbol)
 {
-    /* The index takes as long as some dozens of looks through all symbols, and is forgotten now and then
-     * (elf_forget_indexes()): most files are not asked so often. */
-    enum { SCANS = 32 };
     struct function before[LOOK_BACK];
-    bool scans = !elf->functions_built && ++elf->scans <= SCANS;
-    if (!scans && !elf->functions_built && build_functions(elf) < 0)
-        return -ENOMEM;
-    size_t count = scans ? scan_before(elf, address, before) : functions_before(elf, address, before);
+    size_t count;
+    int r = find_before(elf, address, before, &count);
+    if (r < 0)
+        return r;
     for (size_t back = 0; back < count; back++) {
         const struct function *f = &before[back];
         Elf64_Sym s;

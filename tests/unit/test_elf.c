@@ -150,7 +150,8 @@ static void survives_damage(void **state)
         int count = 0;
         char bytes[64];
         elf_find(elf, "elf_landmark", &symbol);
-        elf_symbol_at(elf, 0x1234, &symbol);
+        for (int k = 0; k < 4; k++) /* with an index, too */
+            elf_symbol_at(elf, 0x1234, &symbol);
         elf_each_symbol(elf, "elf_", count_them, &count);
         elf_section_named(elf, ".text", &section);
         for (uint64_t at = 0; at < 1 << 20; at += 4096)
@@ -236,34 +237,105 @@ static void indexes_can_be_forgotten(void **state)
     elf_free(elf);
 }
 
-/* What is seldom asked is found without an index, and is the same. */
-static void functions_are_found_without_an_index(void **state)
+/* What is seldom asked is found without an index, what is asked more often by a small one, and is the same.
+ */
+static void functions_are_found_with_each_index_and_without(void **state)
 {
     static const char *const FILES[] = {"/proc/self/exe", "/lib/x86_64-linux-gnu/libc.so.6"};
     for (size_t i = 0; i < ARRAY_SIZE(FILES); i++) {
-        struct elf *with = NULL, *without = NULL;
+        struct elf *with = NULL, *without = NULL, *often = NULL;
         struct elf_section text;
         size_t found = 0;
         assert_int_equal(elf_open(FILES[i], &with, NULL), 0);
         assert_int_equal(elf_open(FILES[i], &without, NULL), 0);
+        assert_int_equal(elf_open(FILES[i], &often, NULL), 0);
         assert_true(elf_function_count(with) > 10);
         assert_int_equal(elf_section_named(with, ".text", &text), 0);
         for (uint64_t at = 0; at < text.size; at += text.size / 300 + 1) {
-            struct elf_symbol a = {0}, b = {0};
+            struct elf_symbol a = {0}, b = {0}, c = {0};
             int r = elf_symbol_at(with, text.address + at, &a);
             elf_forget_indexes(without);
             assert_int_equal(elf_symbol_at(without, text.address + at, &b), r);
             assert_int_equal(elf_index_bytes(without), 0);
+            assert_int_equal(elf_symbol_at(often, text.address + at, &c), r);
             if (r < 0)
                 continue;
             assert_string_equal(a.name, b.name);
+            assert_string_equal(a.name, c.name);
             assert_true(a.value == b.value && a.size == b.size && a.section == b.section);
+            assert_true(a.value == c.value && a.size == c.size && a.section == c.section);
             found++;
         }
         assert_true(found > 30);
+        assert_in_range(elf_index_bytes(often), 1, elf_index_bytes(with) / 2);
         elf_free(with);
         elf_free(without);
+        elf_free(often);
     }
+}
+
+enum { CROWD = 6000 };
+
+/* A file that says that its code reaches far, with all of its functions at the beginning. */
+static struct elf *crowded(void)
+{
+    static const char names[] = "\0one\0.text";
+    struct {
+        Elf64_Ehdr head;
+        Elf64_Phdr code;
+        Elf64_Shdr sections[4];
+        Elf64_Sym symbols[CROWD];
+        char names[sizeof(names)];
+    } *f = calloc(1, sizeof(*f));
+    struct elf *elf = NULL;
+    assert_non_null(f);
+    f->head = (Elf64_Ehdr){.e_type = ET_DYN,
+                           .e_machine = EM_X86_64,
+                           .e_phoff = (size_t)((char *)&f->code - (char *)f),
+                           .e_phentsize = sizeof(Elf64_Phdr),
+                           .e_phnum = 1,
+                           .e_shoff = (size_t)((char *)f->sections - (char *)f),
+                           .e_shentsize = sizeof(Elf64_Shdr),
+                           .e_shnum = ARRAY_SIZE(f->sections)};
+    memcpy(f->head.e_ident, ELFMAG, SELFMAG);
+    f->head.e_ident[EI_CLASS] = ELFCLASS64;
+    f->head.e_ident[EI_DATA] = ELFDATA2LSB;
+    f->code = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_memsz = 1ull << 46};
+    f->sections[1] = (Elf64_Shdr){.sh_type = SHT_NOBITS, .sh_flags = SHF_EXECINSTR, .sh_size = 1ull << 46};
+    f->sections[2] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                                  .sh_offset = (size_t)((char *)f->symbols - (char *)f),
+                                  .sh_size = sizeof(f->symbols),
+                                  .sh_link = 3};
+    f->sections[3] = (Elf64_Shdr){.sh_type = SHT_STRTAB,
+                                  .sh_offset = (size_t)((char *)f->names - (char *)f),
+                                  .sh_size = sizeof(f->names)};
+    memcpy(f->names, names, sizeof(names));
+    for (size_t i = 0; i < CROWD; i++)
+        f->symbols[i] = (Elf64_Sym){.st_name = 1,
+                                    .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+                                    .st_shndx = 1,
+                                    .st_value = 16 * (i * 7919 % CROWD),
+                                    .st_size = 16};
+    assert_int_equal(elf_open_taken(f, sizeof(*f), "crowded", &elf, NULL), 0);
+    return elf;
+}
+
+/* Then they are sorted, once it shows. */
+static void a_crowd_of_functions_is_sorted(void **state)
+{
+    struct elf *elf = crowded();
+    struct elf_symbol symbol;
+    size_t small = 0;
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t at = 16 * (i * 31 % CROWD) + i % 16;
+        assert_int_equal(elf_symbol_at(elf, at, &symbol), 0);
+        assert_true(symbol.value == at - i % 16);
+        small = i == 10 ? elf_index_bytes(elf) : small;
+    }
+    assert_in_range(small, 4 * CROWD, 8 * CROWD);
+    assert_true(elf_index_bytes(elf) >= small + 16ul * CROWD);
+    assert_int_equal(elf_symbol_at(elf, 16 * CROWD, &symbol), -ENOENT);
+    elf_free(elf);
 }
 
 int main(void)
@@ -276,6 +348,7 @@ int main(void)
                                        cmocka_unit_test(survives_being_overwritten),
                                        cmocka_unit_test(refuses_what_is_no_elf),
                                        cmocka_unit_test(indexes_can_be_forgotten),
-                                       cmocka_unit_test(functions_are_found_without_an_index)};
+                                       cmocka_unit_test(functions_are_found_with_each_index_and_without),
+                                       cmocka_unit_test(a_crowd_of_functions_is_sorted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
