@@ -22,6 +22,8 @@ const volatile unsigned int want_wakers = 0; /* 1: the stacks of who ends waits,
 const volatile unsigned int own_pid = 0;     /* the agent does not sample itself */
 const volatile unsigned int want_births = 0; /* 1: news of processes that are wanted go to `births` */
 
+const volatile unsigned int ticks_alone = 0; /* 1: nothing but ticks sends stacks */
+
 unsigned long long started_ns;      /* when the clock was set */
 unsigned long long clock_period_ns; /* on average, of a clock; 0: another event. The rate may change */
 unsigned long long clock_limit_ns;  /* a longer time between two ticks is a gap */
@@ -53,6 +55,16 @@ struct {
     __type(value, u32);
     __uint(max_entries, 65536);
 } targets SEC(".maps");
+
+/* Processes of which something was sent, so that the user's half must learn what becomes of them: of the many
+ * that come and go between two ticks it need not know. Of one that had to give way because so many were sent
+ * lately, it knows without that that it has ended (sampler_tidy()). */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __type(key, u32);
+    __type(value, u8);
+    __uint(max_entries, 8192);
+} sent SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -347,6 +359,30 @@ static __always_inline u64 weigh(struct bpf_perf_event_data *ctx, struct sample 
     return elapsed < clock_limit_ns ? elapsed : clock_period_ns;
 }
 
+static __always_inline void note_sent(u32 pid)
+{
+    u8 yes = 1;
+    if (ticks_alone && !bpf_map_lookup_elem(&sent, &pid))
+        bpf_map_update_elem(&sent, &pid, &yes, BPF_ANY);
+}
+
+/* Has the user's half no business with it? Then what it has of its parent's is forgotten. Before that, all
+ * that is sent of it must be noted. */
+static __always_inline int passes_unseen(u32 pid)
+{
+    if (!ticks_alone)
+        return 0;
+    struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
+    int seen = bpf_map_lookup_elem(&sent, &pid) != 0;
+    if (seen)
+        bpf_map_delete_elem(&sent, &pid);
+    if (seen || (process && process->pid == pid))
+        return 0;
+    if (process)
+        bpf_map_delete_elem(&processes, &pid);
+    return 1;
+}
+
 static __always_inline void tick(struct bpf_perf_event_data *ctx, u64 now_ns)
 {
     u32 pid = bpf_get_current_pid_tgid() >> 32, slot = 0;
@@ -363,6 +399,7 @@ static __always_inline void tick(struct bpf_perf_event_data *ctx, u64 now_ns)
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
     if (process && process->ignored)
         return;
+    note_sent(pid);
     if (process || !has_user) {
         count(COUNT_SAMPLES);
         begin(&sample->head, SAMPLE_CPU, weight, now_ns);
@@ -614,8 +651,10 @@ int BPF_PROG(on_exec, struct task_struct *task)
         *target = TARGET_RUNS;
     if (!wanted(pid))
         return 0;
-    bpf_map_delete_elem(&processes, &pid);
-    send_note(SAMPLE_EXEC, pid, 0);
+    if (!passes_unseen(pid)) {
+        bpf_map_delete_elem(&processes, &pid);
+        send_note(SAMPLE_EXEC, pid, 0);
+    }
     send_birth(pid, BIRTH_EXEC);
     return 0;
 }
@@ -627,7 +666,8 @@ int BPF_PROG(on_exit, struct task_struct *task)
     if (BPF_CORE_READ(task, signal, live.counter) > 0 || !wanted(pid)) /* other threads live on */
         return 0;
     bpf_map_delete_elem(&targets, &pid);
-    send_note(SAMPLE_EXIT, pid, 0);
+    if (!passes_unseen(pid))
+        send_note(SAMPLE_EXIT, pid, 0);
     send_birth(pid, BIRTH_EXIT);
     return 0;
 }

@@ -316,7 +316,9 @@ static int answer(struct reading *r, const struct process *process, struct namer
         add_frame(r, r->said, &out);
     head->count = r->said - head->first;
     if (head->described)
-        text_add_bytes(&out, (const char *)&r->description, sizeof(r->description));
+        text_add_bytes(&out, (const char *)&r->description,
+                       offsetof(struct sampler_process, mappings) +
+                           r->description.count * sizeof(*r->description.mappings));
     if (out.failed || r->stacks.failed || r->frames->failed) {
         text_done(&out);
         return -ENOMEM;

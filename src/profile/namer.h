@@ -68,7 +68,7 @@ struct namer_answer {
     uint32_t first, count; /* frames that are new in this answer */
     uint32_t stacks;       /* so many of those that were asked for, in their order */
     uint32_t too_large;    /* files whose source lines would have taken too much memory */
-    uint8_t described;     /* a description comes last */
+    uint8_t described;     /* a description comes last, without the mappings behind those that it has */
     uint8_t compiles;      /* a runtime in it compiles code all the time */
     uint8_t lacks_rows;    /* some found no room */
     uint8_t unread;        /* languages in it that are not read: bits in the order of unread_languages */

@@ -371,8 +371,12 @@ static int take_answer(struct namer *namer, const void *bytes, size_t length, st
     ret_answered->stacks_length = (size_t)(rest.at - ret_answered->stacks);
     for (uint32_t i = 0; i < head->count && r == 0; i++)
         r = take_frame(namer, &rest);
-    ret_answered->description = head->described ? namer_take(&rest, sizeof(struct sampler_process)) : NULL;
-    return r < 0 ? r : rest.left || (head->described && !ret_answered->description) ? -EPROTO : 0;
+    size_t described = head->described ? rest.left : 0;
+    bool fits = described >= offsetof(struct sampler_process, mappings) &&
+                described <= sizeof(struct sampler_process);
+    ret_answered->description = fits ? namer_take(&rest, described) : NULL;
+    ret_answered->described = described;
+    return r < 0 ? r : rest.left || (head->described && !fits) ? -EPROTO : 0;
 }
 
 /* ---- asking ---- */
@@ -530,7 +534,8 @@ void namers_take_description(struct namers *r, struct subject *subject, const st
     struct sampler_process *d = &r->description;
     ARRAY(uint32_t) serials = {0};
     subject->lacks_rows = answered->head.lacks_rows;
-    memcpy(d, answered->description, sizeof(*d));
+    memcpy(d, answered->description, answered->described);
+    memset((uint8_t *)d + answered->described, 0, sizeof(*d) - answered->described);
     d->ignored = d->serial = 0;
     d->count = MIN(d->count, (uint32_t)SAMPLER_MAPPINGS);
     for (uint32_t i = 0; i < d->count; i++) {

@@ -61,7 +61,8 @@ struct answered {
     struct namer_answer head;
     const uint8_t *stacks; /* struct namer_stack, each with its numbers of frames */
     size_t stacks_length;
-    const uint8_t *description;
+    const uint8_t *description; /* NULL: none came */
+    size_t described;           /* its bytes */
 };
 
 /* pid 0: of processes of that user that have ended. */

@@ -135,6 +135,8 @@ DEFINE_FREEP(struct follow, follow_free)
 
 /* ---- sampler_wait.c ---- */
 
+/* Whatever their rate is: it may change. */
+bool sampler_has_ticks_alone(const struct sampler_options *options);
 /* Ticks alone, and so few of them that what is done once for each look counts. */
 bool sampler_is_slow(const struct sampler_options *options);
 void sampler_wait_open(struct sampler *s);

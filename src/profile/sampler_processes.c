@@ -55,6 +55,7 @@ static void publish_description(struct sampler *s, struct subject *process)
     s->lacked_rows += process->lacks_rows && !process->lacked_rows;
     process->lacked_rows |= process->lacks_rows;
     s->description->serial = ++s->serial;
+    s->description->pid = (uint32_t)process->pid;
     uint32_t key = (uint32_t)process->pid;
     int map = bpf_map__fd(s->bpf->maps.processes);
     if (bpf_map_update_elem(map, &key, s->description, BPF_ANY) < 0) /* an old one may be wrong */
@@ -74,6 +75,7 @@ void sampler_ignore(struct sampler *s, pid_t pid)
     uint32_t key = (uint32_t)pid;
     memset(s->description, 0, sizeof(*s->description));
     s->description->ignored = 1;
+    s->description->pid = key;
     bpf_map_update_elem(bpf_map__fd(s->bpf->maps.processes), &key, s->description, BPF_ANY);
 }
 

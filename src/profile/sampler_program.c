@@ -102,6 +102,7 @@ static void configure(struct sampler *s)
     s->bpf->rodata->want_wakers = o->waker_stacks;
     s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
     s->bpf->rodata->own_pid = (uint32_t)getpid();
+    s->bpf->rodata->ticks_alone = sampler_has_ticks_alone(o);
     bool births = sampler_options_follow(o);
     s->bpf->rodata->want_births = births;
     if (births)

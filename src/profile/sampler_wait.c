@@ -17,10 +17,14 @@
  * others' after each look. */
 #define SLOW_PAUSE_NS (100 * NS_PER_MS)
 
+bool sampler_has_ticks_alone(const struct sampler_options *o)
+{
+    return o->on_cpu && !o->off_cpu && !o->locks && !o->allocs && !o->hits && !o->io;
+}
+
 bool sampler_is_slow(const struct sampler_options *o)
 {
-    bool ticks_alone = o->on_cpu && !o->off_cpu && !o->locks && !o->allocs && !o->hits;
-    return ticks_alone && ticks_period(o) >= NS_PER_S / SLOW_HZ;
+    return sampler_has_ticks_alone(o) && ticks_period(o) >= NS_PER_S / SLOW_HZ;
 }
 
 void sampler_wait_open(struct sampler *s)

@@ -38,8 +38,11 @@ static void ask(uint32_t verb, struct sampler_process *ret_description)
     assert_int_equal(
         namer_kind.work(namer, getpid(), &question, sizeof(question), &answer, &length, &problem), 0);
     memcpy(&head, answer, sizeof(head));
-    assert_true(head.described && length >= sizeof(head) + sizeof(*ret_description));
-    memcpy(ret_description, (char *)answer + length - sizeof(*ret_description), sizeof(*ret_description));
+    assert_true(head.described && head.count == 0 && head.stacks == 0);
+    assert_in_range(length - sizeof(head), sizeof(ret_description->mappings[0]),
+                    sizeof(*ret_description) / 2);
+    memset(ret_description, 0, sizeof(*ret_description));
+    memcpy(ret_description, (char *)answer + sizeof(head), length - sizeof(head));
     free(answer);
 }
 
