@@ -146,7 +146,7 @@ static int check_output(int status)
 {
     struct problem problem = {.what = ""};
     if (incomplete && (status == EXIT_DONE || status == EXIT_LOST)) {
-        problem_set(&problem, -ENOMEM, "the JSON that was printed is not whole: out of memory");
+        problem_set(&problem, -ENOMEM, "the JSON on standard output is not whole");
         return cli_fail(EXIT_FAILED, &problem);
     }
     errno = 0;
