@@ -77,7 +77,7 @@ export async function measure(...of) {
     for (let attempt = 1; ; attempt++) {
         const result = await measureOnce(...of);
         if (result.missing || result.score.unchecked <= result.score.operations / 100) return result;
-        if (attempt === ATTEMPTS) return { ...result, score: { ...result.score, wrong: [] } };
+        if (attempt === ATTEMPTS) return { missing: `sonde's clock and the program's were apart in ${ATTEMPTS} runs: ${result.score.unchecked} of ${result.score.operations} calls are not in the book` };
     }
 }
 
