@@ -57,8 +57,8 @@ struct fault {
     const char *callback, *route;
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
-    /* slow-peer: of the calls, those that took no longer than a program may need that lacks CPUs as this one
-     * did then, on a machine that had none to spare */
+    /* slow-peer, connection-pool-starved: of the calls or waits, those that took no longer than a program may
+     * need that lacks CPUs as this one did then, on a machine that had none to spare */
     uint64_t excused_count, excused_ns, blamed_worst_ns;
     uint64_t left_ns;     /* consumers-busy: of the waits, while a consumer was between two messages */
     uint64_t idle_cpu_ns; /* run-queue-wait: of it, while another CPU was idle */
@@ -119,6 +119,17 @@ struct fault {
 
 /* slow.c: whom the request waited for on its path. */
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
+/* machine.c: whether an address is of this machine; NULL: no. */
+bool machine_is_local(const char *address);
+/* What is counted of a peer's answers, or of the waits in front of it, for an endpoint (struct analysis:
+ * peer_answers); NULL: there is no room for more. peer, asked, route: compared as pointers. */
+uint64_t *machine_answers(struct analysis *a, const struct process *process, const char *peer,
+                          const char *asked, const char *route);
+/* Whether a peer on this machine that is not traced may have kept a request waiting in [start, end) because
+ * it lacked a CPU, late_ns longer than is quick. answers: machine_answers() of it, or NULL. */
+bool machine_lacked_cpu(const struct analysis *a, const struct process *process, const char *peer,
+                        const uint64_t *answers, double most, uint64_t start_ns, uint64_t end_ns,
+                        uint64_t late_ns);
 /* Of [start, end), for how long the thread of an event loop was at work or had no CPU to be. */
 uint64_t loop_busy_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns);
 

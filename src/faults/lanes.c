@@ -15,6 +15,11 @@ static const uint64_t WAIT_MIN_NS = 10 * NS_PER_MS;
 static const uint64_t HANDOVER_NS = 2 * NS_PER_MS;
 /* Busy for so much of the wait, each of them. */
 static const double BUSY_SHARE = 0.85;
+/* Where more of an endpoint's requests wait, the connections are too few, whatever the peer lacks: in a pool
+ * that is too small only the first requests find one free. */
+static const double EXCUSED_SHARE = 0.5;
+/* In front of an address' connections: what machine_answers() counts the requests of an endpoint by. */
+static const char IN_FRONT[] = "connections";
 
 struct lane_use {
     uint64_t start_ns, end_ns, owner; /* owner: serial, 0 unknown */
@@ -234,6 +239,38 @@ static struct fault *charge(struct analysis *a, enum finding_kind kind, const st
     return fault;
 }
 
+static const struct thread *loop_of(const struct process *process, const struct request *request)
+{
+    const uint64_t *thread = map_get(&process->threads, (uint64_t)request->tid);
+    return thread ? (const struct thread *)(uintptr_t)*thread : NULL;
+}
+
+/* Of [from, to), the time in which the event loop had a CPU when it had work: else it could not have handed a
+ * connection on. */
+static uint64_t loop_net_ns(const struct thread *loop, uint64_t from_ns, uint64_t to_ns)
+{
+    return loop ? activity_net_ns(loop, from_ns, to_ns) : to_ns - from_ns;
+}
+
+/* Who is on this machine and not traced holds connections for longer when it lacks a CPU (machine.c): such waits
+ * are counted, and are no reason for a warning. They are told from a pool that is too small as late answers
+ * are from a slow peer's, by how many of an endpoint's requests waited, and for how long. */
+static void excuse(struct analysis *a, const struct process *process, const struct request *request,
+                   struct fault *fault, const char *peer, uint64_t from_ns, uint64_t to_ns)
+{
+    uint64_t net_ns = loop_net_ns(loop_of(process, request), from_ns, to_ns);
+    uint64_t *waits = machine_answers(a, process, peer, IN_FRONT, request->route);
+    if (waits)
+        *waits += 1ull << 32;
+    if (!process_serving(a, peer) &&
+        machine_lacked_cpu(a, process, peer, waits, EXCUSED_SHARE, from_ns, to_ns, net_ns)) {
+        fault->excused_count++;
+        fault->excused_ns += net_ns;
+    } else {
+        fault->blamed_worst_ns = MAX(fault->blamed_worst_ns, to_ns - from_ns);
+    }
+}
+
 /* The connections to that address, when none of them was free in [from, to). One that no request ever used is
  * nobody's to wait for, such as a subscriber's. */
 static size_t all_busy(const struct process *process, const struct thread *loop, const char *peer,
@@ -285,19 +322,6 @@ void lanes_add_peers(struct holder peers[8], const struct process *process, cons
     }
 }
 
-static const struct thread *loop_of(const struct process *process, const struct request *request)
-{
-    const uint64_t *thread = map_get(&process->threads, (uint64_t)request->tid);
-    return thread ? (const struct thread *)(uintptr_t)*thread : NULL;
-}
-
-/* Of [from, to), the time in which the event loop had a CPU when it had work: else it could not have handed a
- * connection on. */
-static uint64_t loop_net_ns(const struct thread *loop, uint64_t from_ns, uint64_t to_ns)
-{
-    return loop ? activity_net_ns(loop, from_ns, to_ns) : to_ns - from_ns;
-}
-
 /* The connection that it went on with served nobody that is known in [from, to), and this request before, or
  * it is the only one: then what it served may have been asked by this request itself (as in a transaction),
  * and that it waited for others is not shown. */
@@ -333,6 +357,7 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
               : NULL;
     if (!fault)
         return;
+    excuse(a, process, request, fault, peer, step->start_ns, step->end_ns);
     step->class = PATH_FREE;
     step->name = peer;
     fault->lanes = MAX(fault->lanes, (uint32_t)count);
@@ -456,6 +481,7 @@ static void answered_from_pool(struct analysis *a, const struct process *process
                               : NULL;
     if (!fault)
         return;
+    excuse(a, process, request, fault, c->peer_name, step->start_ns, asked_ns);
     fault->lanes = MAX(fault->lanes, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
         add_holders(fault, busy[i]->lane, step->start_ns, asked_ns, false);
@@ -476,8 +502,24 @@ static void answered_from_pool(struct analysis *a, const struct process *process
     step[1] = own;
 }
 
+/* Counts the request once for each address on this machine of which it used connections. */
+static void count_users(struct analysis *a, const struct process *process, const struct request *request)
+{
+    const char *counted = NULL;
+    array_foreach (&request->path_steps, step) {
+        const struct vspan *span = step->span == VSPAN_NONE ? NULL : &request->spans.at[step->span];
+        if (!span || step->of_child || !is_on_connection(span) || span->peer == counted)
+            continue;
+        counted = span->peer;
+        uint64_t *waits = machine_answers(a, process, counted, IN_FRONT, request->route);
+        if (waits && (uint32_t)*waits < UINT32_MAX)
+            ++*waits;
+    }
+}
+
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
+    count_users(a, process, request);
     size_t count = request->path_steps.count;
     if (count && request->path_steps.at[count - 1].class == PATH_OTHER &&
         !request->path_steps.at[count - 1].of_child && request->path_steps.at[count - 1].span == VSPAN_NONE)

@@ -1,6 +1,8 @@
 /* What the machine's CPUs did while a program waited for one: some may have been idle, and in a virtual
  * machine the hypervisor may have given them to others. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "faults/faults.h"
 #include "base/clock.h"
 
@@ -14,6 +16,11 @@ static const uint64_t IDLE_INTERVAL_NS = 300 * NS_PER_MS, IDLE_SLACK_NS = 20 * N
 enum { FULL_PART = 4 };
 /* What a request waited for is judged before the reading that follows it. */
 static const uint64_t READ_LATE_NS = 200 * NS_PER_MS;
+
+/* So long before a call it counts how long the program waited for a CPU; so many such waits may make up one
+ * late answer; from so many calls on it is known that all of them are late. */
+static const uint64_t LACK_WINDOW_NS = 10 * NS_PER_S;
+enum { LACK_TURNS = 8, LACK_ENOUGH = 4 };
 
 static void cpu_event(struct analysis *a, struct thread *none, const struct event *e)
 {
@@ -74,6 +81,71 @@ bool machine_was_full(const struct analysis *a, uint64_t start_ns, uint64_t end_
         known = true;
     }
     return known;
+}
+
+/* The waits of the process' threads in [start, end): the longest that one of them waited for a CPU then, and
+ * which share of them did so for so long. */
+static uint64_t longest_queue_ns(const struct process *process, uint64_t start_ns, uint64_t end_ns,
+                                 uint64_t least_ns, double *ret_share)
+{
+    uint64_t longest_ns = 0, all = 0, long_ones = 0;
+    map_foreach (&process->threads, slot) {
+        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
+        size_t first, count = activity_waits(thread, start_ns, end_ns, &first);
+        for (size_t i = first; i < first + count; i++) {
+            uint64_t queue_ns = activity_wait_at(thread, i)->runnable_ns;
+            longest_ns = MAX(longest_ns, queue_ns);
+            long_ones += queue_ns >= least_ns;
+        }
+        all += count;
+    }
+    *ret_share = all ? (double)long_ones / (double)all : 0;
+    return longest_ns;
+}
+
+bool machine_is_local(const char *address)
+{
+    return address &&
+           (strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 || *address == '/');
+}
+
+uint64_t *machine_answers(struct analysis *a, const struct process *process, const char *peer,
+                          const char *asked, const char *route)
+{
+    enum { KEPT = 4096 };
+    const uint64_t words[] = {(uintptr_t)process->service, (uintptr_t)peer, (uintptr_t)asked,
+                              (uintptr_t)route};
+    uint64_t key = map_hash(words, sizeof(words));
+    return a->peer_answers.count >= KEPT ? map_get(&a->peer_answers, key)
+                                         : map_put(&a->peer_answers, key, NULL);
+}
+
+/* Who answers on this machine and is not traced may have lacked a CPU. Its own waits are not known, but the
+ * program's are waits of a runnable thread on the same machine at the same time: samples of them. An answer
+ * takes some turns of the scheduler (the peer's threads are woken, and woken again after a lock or a disk),
+ * assumed to be at most LACK_TURNS, so it is not excused
+ *
+ * - beyond what is quick and LACK_TURNS waits as long as the program's longest;
+ * - where more answers are late than the program's waits allow: for an answer to lose L in k turns, one of
+ *   them must lose L / k, so that the share of such answers is at most k times that of such waits;
+ * - where nearly all are late: a lack of CPUs does not spare a program's quick answers either. An answer is
+ *   late by the peer's time, without that in which the program itself had no CPU to take it.
+ *
+ * The number of turns is an assumption, and one program may have less of the CPUs than another (its nice
+ * value, its cgroup). Both bounds are lenient for it: an answer that is excused is not said to be explained,
+ * and stays counted in the finding, which is then no warning. */
+bool machine_lacked_cpu(const struct analysis *a, const struct process *process, const char *peer,
+                        const uint64_t *answers, double most, uint64_t start_ns, uint64_t end_ns,
+                        uint64_t late_ns)
+{
+    uint64_t from_ns = start_ns - MIN(start_ns, LACK_WINDOW_NS);
+    double share;
+    if (!machine_is_local(peer) || !machine_was_full(a, start_ns, end_ns) ||
+        late_ns >
+            LACK_TURNS * longest_queue_ns(process, from_ns, end_ns, MAX(late_ns / LACK_TURNS, 1u), &share))
+        return false;
+    uint32_t count = answers ? (uint32_t)*answers : 0, late = answers ? (uint32_t)(*answers >> 32) : 0;
+    return count < LACK_ENOUGH || late <= MIN(LACK_TURNS * share, most) * count;
 }
 
 void verdict_stolen(struct analysis *a, struct finding *f, const struct fault *fault)

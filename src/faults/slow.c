@@ -14,11 +14,6 @@ enum { KIND_FIRST_FS = 1, KIND_LAST_FS = 63, CHAIN_MAX = 16 };
 /* Far above what a page cache (microseconds), a disk (10 ms) or a store on the same network takes. */
 static const uint64_t SLOW_NS = 50 * NS_PER_MS;
 
-/* So long before a call it counts how long the program waited for a CPU; so many such waits may make up one
- * late answer; from so many calls on it is known that all of them are late. */
-static const uint64_t LACK_WINDOW_NS = 10 * NS_PER_S;
-enum { LACK_TURNS = 8, LACK_ENOUGH = 4 };
-
 /* Whose time it is, in the fault's words. command: to a store, where its kind is known; kinds are
  * distinguished.
  */
@@ -181,44 +176,6 @@ static uint64_t judge_resent(struct analysis *a, const struct process *process, 
     return until_ns;
 }
 
-/* The waits of the process' threads in [start, end): the longest that one of them waited for a CPU then, and
- * which share of them did so for so long. */
-static uint64_t longest_queue_ns(const struct process *process, uint64_t start_ns, uint64_t end_ns,
-                                 uint64_t least_ns, double *ret_share)
-{
-    uint64_t longest_ns = 0, all = 0, long_ones = 0;
-    map_foreach (&process->threads, slot) {
-        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-        size_t first, count = activity_waits(thread, start_ns, end_ns, &first);
-        for (size_t i = first; i < first + count; i++) {
-            uint64_t queue_ns = activity_wait_at(thread, i)->runnable_ns;
-            longest_ns = MAX(longest_ns, queue_ns);
-            long_ones += queue_ns >= least_ns;
-        }
-        all += count;
-    }
-    *ret_share = all ? (double)long_ones / (double)all : 0;
-    return longest_ns;
-}
-
-static bool is_local(const char *address)
-{
-    return address &&
-           (strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 || *address == '/');
-}
-
-/* What is counted of a peer's answers (struct analysis); NULL: there is no room for more. */
-static uint64_t *answers_of(struct analysis *a, const struct process *process, const struct request *request,
-                            const struct vspan *span)
-{
-    enum { KEPT = 4096 };
-    const uint64_t words[] = {(uintptr_t)process->service, (uintptr_t)span->peer, (uintptr_t)span->name,
-                              (uintptr_t)request->route};
-    uint64_t key = map_hash(words, sizeof(words));
-    return a->peer_answers.count >= KEPT ? map_get(&a->peer_answers, key)
-                                         : map_put(&a->peer_answers, key, NULL);
-}
-
 /* Counts the answer that a step waits for, of a peer on this machine that is not traced. What the program
  * itself had no CPU for is not the peer's: on a busy machine all its calls take long. */
 static void count_answer(struct analysis *a, const struct process *process, const struct request *request,
@@ -226,44 +183,24 @@ static void count_answer(struct analysis *a, const struct process *process, cons
 {
     const struct vspan *span = &request->spans.at[step->span];
     if (step->class != PATH_PEER || step->service || step->of_child || span->kind == VSPAN_ipc ||
-        !is_local(span->peer))
+        !machine_is_local(span->peer))
         return;
     const double late_ns = 0.8 * (double)SLOW_NS;
     uint64_t took_ns = step->end_ns - step->start_ns;
     bool late =
         (double)took_ns >= late_ns &&
         (double)(took_ns - unread_ns(process, request->tid, span, step->start_ns, step->end_ns)) >= late_ns;
-    uint64_t *answers = answers_of(a, process, request, span);
+    uint64_t *answers = machine_answers(a, process, span->peer, span->name, request->route);
     if (answers && (uint32_t)*answers < UINT32_MAX)
         *answers += 1 + ((uint64_t)late << 32);
 }
 
-/* Who answers on this machine and is not traced may have lacked a CPU. Its own waits are not known, but the
- * program's are waits of a runnable thread on the same machine at the same time: samples of them. An answer
- * takes some turns of the scheduler (the peer's threads are woken, and woken again after a lock or a disk),
- * assumed to be at most LACK_TURNS, so it is not excused
- *
- * - beyond SLOW_NS and LACK_TURNS waits as long as the program's longest;
- * - where more answers are late than the program's waits allow: for an answer to lose L in k turns, one of
- *   them must lose L / k, so that the share of such answers is at most k times that of such waits;
- * - where nearly all are late: a lack of CPUs does not spare a program's quick answers either. An answer is
- *   late by the peer's time, without that in which the program itself had no CPU to take it.
- *
- * The number of turns is an assumption, and one program may have less of the CPUs than another (its nice
- * value, its cgroup). Both bounds are lenient for it: an answer that is excused is not said to be explained,
- * and stays counted in the finding, which is then no warning. */
 static bool may_lack_cpu(struct analysis *a, const struct process *process, const struct request *request,
                          const struct vspan *span, uint64_t start_ns, uint64_t end_ns)
 {
-    uint64_t from_ns = start_ns - MIN(start_ns, LACK_WINDOW_NS), late_ns = end_ns - start_ns - SLOW_NS;
-    double share;
-    if (!is_local(span->peer) || !machine_was_full(a, start_ns, end_ns) ||
-        late_ns >
-            LACK_TURNS * longest_queue_ns(process, from_ns, end_ns, MAX(late_ns / LACK_TURNS, 1u), &share))
-        return false;
-    const uint64_t *answers = answers_of(a, process, request, span);
-    uint32_t count = answers ? (uint32_t)*answers : 0, late = answers ? (uint32_t)(*answers >> 32) : 0;
-    return count < LACK_ENOUGH || late <= MIN(LACK_TURNS * share, 0.9) * count;
+    return machine_lacked_cpu(a, process, span->peer,
+                              machine_answers(a, process, span->peer, span->name, request->route), 0.9,
+                              start_ns, end_ns, end_ns - start_ns - SLOW_NS);
 }
 
 static void judge_step(struct analysis *a, const struct process *process, struct request *request,

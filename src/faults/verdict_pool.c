@@ -50,6 +50,13 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
             : "";
     if (workers && !fault->later)
         machine = finding_say(f, "%s It was their first task, for which they were started.", machine);
+    if (fault->excused_count)
+        machine = finding_say(
+            f,
+            "%s In %llu of these waits no CPU of this machine was idle, and they took no longer than a peer "
+            "may take that waits for a CPU as %s did: whether the connections are too few is not known "
+            "from them.",
+            machine, (unsigned long long)fault->excused_count, fault->service);
     f->detail = finding_say(
         f,
         "Nothing else was seen that they could have waited for, and %s busy all that time: %.0f %% of "
@@ -62,6 +69,8 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
         finding_add_text(f, "peer", peer ? peer->service : fault->command);
     finding_add_count(f, "lanes_count", fault->lanes);
     finding_add_count(f, "waits_count", fault->count);
+    if (fault->excused_count)
+        finding_add_count(f, "excused_count", fault->excused_count);
     finding_add_count(f, "waited_ns", fault->total_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
     finding_add_count(f, "run_queue_ns", fault->run_queue_ns);

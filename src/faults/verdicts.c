@@ -66,7 +66,7 @@ static enum finding_severity of_failure(const struct analysis *a, const struct f
     return verdict_failure_severity(fault);
 }
 
-/* By the answers that a lack of CPUs does not explain. */
+/* By the answers, or the waits for connections, that a lack of CPUs does not explain. */
 static enum finding_severity of_peer(const struct analysis *a, const struct fault *fault)
 {
     uint64_t count = fault->count - MIN(fault->excused_count, fault->count);
@@ -105,7 +105,7 @@ static const struct verdict VERDICTS[] = {
     {FINDING_cpu_stolen, info, verdict_stolen},
     {FINDING_run_queue_wait, info, verdict_run_queue},
     {FINDING_thread_pool_starved, of_pool, verdict_starved},
-    {FINDING_connection_pool_starved, of_wait, verdict_pool},
+    {FINDING_connection_pool_starved, of_peer, verdict_pool},
     {FINDING_worker_pool_starved, of_wait, verdict_pool},
     {FINDING_consumers_busy, of_wait, verdict_consumers},
     {FINDING_slow_io, of_wait, verdict_slow_io},

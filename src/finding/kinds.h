@@ -72,6 +72,7 @@
          EVIDENCE("peer", "the address that the connections lead to, or the service")                        \
          EVIDENCE("lanes_count", "connections, all of which were busy")                                      \
          EVIDENCE("waits_count", "how often requests waited for one")                                        \
+         EVIDENCE("excused_count", "of them, those that a lack of CPUs of this machine may explain")         \
          EVIDENCE("waited_ns", "their waiting time in total")                                                \
          EVIDENCE("worst_ns", "the longest wait")                                                            \
          EVIDENCE("run_queue_ns", "of it, while the event loop had no CPU (not this fault's doing)")               \

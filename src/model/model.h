@@ -428,7 +428,7 @@ struct analysis {
     struct map attl_of; /* hash of service, kind and name -> index */
     /* Hash of service, address, what it was asked and the route of the requests -> how many answers of a peer
      * on this machine were waited for by requests, and, from bit 32 on, how many of these were late by
-     * themselves (slow.c). */
+     * themselves (slow.c); of requests that used connections to it, how many waited for one (lanes.c). */
     struct map peer_answers;
     struct map faults; /* hash of the key -> struct fault * */
     struct map served; /* interned "address:port" on which a traced process answers -> its struct process * */

@@ -3,6 +3,8 @@
 #include "feed_services.h"
 
 enum { DATABASE = 8, FIRST = 30, SECOND = 31, CONTEXT_FIRST = 5, CONTEXT_SECOND = 6 };
+/* From so many requests on it is known that all of them wait (machine.c). */
+enum { LACK_KNOWN = 4, EPOLL_WAIT = 232 };
 
 static void begin_in(struct feed *feed, int32_t fd, uint32_t context, const char *path, uint64_t at)
 {
@@ -162,6 +164,52 @@ static void waits_of_a_starved_loop_are_the_machines(void **state)
     feed_done(&feed);
 }
 
+/* A machine without an idle CPU, on which the program itself waits for one for up to 40 ms. A dozen requests
+ * of an endpoint, of which every fourth (often: each) waits 160 ms for the only connection. */
+static enum finding_severity severity_of_waits(bool full, bool often)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 1; i < 13; i++) {
+        uint64_t at = MS(1000 * i), free_ns = at + (often || i % 4 == 0 ? MS(180) : MS(22));
+        FEED(&feed, machine_cpu, 0, 0, at - MS(10), 0, .idlest_ns = full ? 0 : MS(900), .cpus = 2);
+        begin_in(&feed, FIRST, CONTEXT_FIRST + i * 10, "/slow", at);
+        ask(&feed, CONTEXT_FIRST + i * 10, at + US(50));
+        end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+        begin_in(&feed, SECOND, CONTEXT_SECOND + i * 10, "/quick", at + MS(20));
+        end_turn(&feed, API, SECOND, at + MS(20) - US(50), at + MS(20) + US(100));
+        database_answers(&feed, FIRST, CONTEXT_SECOND + i * 10, free_ns);
+        database_answers(&feed, SECOND, 0, free_ns + MS(3));
+        FEED(&feed, sched_switch, 1, 1, free_ns + MS(100), MS(45), .pid = API, .tid = API,
+             .runnable_ns = MS(40), .reason = SONDE_off_reason_blocked, .call = EPOLL_WAIT, .fd = 3);
+    }
+    const struct finding *f = find(feed_finish(&feed), FINDING_connection_pool_starved);
+    assert_non_null(f);
+    const struct finding_evidence *excused = finding_get_evidence(f, "excused_count");
+    uint64_t waits = finding_get_evidence(f, "waits_count")->count;
+    assert_int_equal(waits, often ? 12 : 3);
+    if (!full)
+        assert_null(excused);
+    else if (often)
+        assert_true(!excused || excused->count < LACK_KNOWN);
+    else {
+        assert_non_null(excused);
+        assert_int_equal(excused->count, waits);
+    }
+    enum finding_severity severity = f->severity;
+    feed_done(&feed);
+    return severity;
+}
+
+/* Where a peer lacks CPUs, requests wait for connections now and then; where nearly all do, they are too few.
+ */
+static void a_pool_is_not_too_small_where_the_peer_lacks_a_cpu(void **state)
+{
+    assert_int_equal(severity_of_waits(false, false), SEVERITY_WARNING);
+    assert_int_equal(severity_of_waits(true, false), SEVERITY_INFO);
+    assert_int_equal(severity_of_waits(true, true), SEVERITY_WARNING);
+}
+
 /* The connection was idle for 61 ms between two uses. Where the loop had no CPU to hand it on, those who
  * waited did so for the connection; where the loop slept, they did not. */
 static void is_handed_on_when_the_loop_has_a_cpu(void **state)
@@ -249,6 +297,7 @@ int main(void)
         cmocka_unit_test(handed_on_in_the_wrong_context),
         cmocka_unit_test(what_nobody_is_known_to_hold_is_not_waited_for),
         cmocka_unit_test(waits_of_a_starved_loop_are_the_machines),
+        cmocka_unit_test(a_pool_is_not_too_small_where_the_peer_lacks_a_cpu),
         cmocka_unit_test(is_handed_on_when_the_loop_has_a_cpu),
         cmocka_unit_test(a_connection_that_serves_several_at_once_is_no_pool),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
