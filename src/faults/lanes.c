@@ -252,9 +252,9 @@ static uint64_t loop_net_ns(const struct thread *loop, uint64_t from_ns, uint64_
     return loop ? activity_net_ns(loop, from_ns, to_ns) : to_ns - from_ns;
 }
 
-/* Who is on this machine and not traced holds connections for longer when it lacks a CPU (machine.c): such waits
- * are counted, and are no reason for a warning. They are told from a pool that is too small as late answers
- * are from a slow peer's, by how many of an endpoint's requests waited, and for how long. */
+/* Who is on this machine and not traced holds connections for longer when it lacks a CPU (machine.c): such
+ * waits are counted, and are no reason for a warning. They are told from a pool that is too small as late
+ * answers are from a slow peer's, by how many of an endpoint's requests waited, and for how long. */
 static void excuse(struct analysis *a, const struct process *process, const struct request *request,
                    struct fault *fault, const char *peer, uint64_t from_ns, uint64_t to_ns)
 {
