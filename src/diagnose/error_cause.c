@@ -458,7 +458,7 @@ static int explain_together(struct scan *s, const struct zone *everywhere, struc
     int r = 0;
     s->by_contrast = true;
     while (r == 0 && s->without_count < ROUNDS && s->all.errors > 0 && s->all.older_requests > 0) {
-        struct found found;
+        struct found found = {0};
         r = scan_lengths(s, &found);
         requests += found.best.sums.requests;
         bool most = s->without_count >= ROUNDS_ANY && requests > all.requests / 2;
