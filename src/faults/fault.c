@@ -123,34 +123,18 @@ void fault_add_victim(struct analysis *a, struct fault *fault, const struct vict
 void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
                        uint64_t delay_ns, enum victim_role role)
 {
-    fault->cost_ns += role == VICTIM_UPSTREAM ? 0 : delay_ns;
-    if (fault->victims.count >= VICTIMS_KEPT) {
-        fault->victims_left_out++;
-        return;
-    }
-    bool added;
-    uint64_t *place = map_put(&fault->victim_of, request->serial, &added);
-    if (!place) {
-        a->failed = true;
-        return;
-    }
-    if (!added) {
-        fault->victims.at[*place].delay_ns += delay_ns;
-        return;
-    }
     struct victim victim = request_victim(request, delay_ns, role);
-    *place = fault->victims.count;
-    if (!victim.path || array_add(&fault->victims, victim) < 0) {
-        map_remove(&fault->victim_of, request->serial);
-        free(victim.path);
-        a->failed = true;
-    }
+    fault_add_victim(a, fault, &victim, 1);
+    a->failed |= !victim.path;
+    free(victim.path);
 }
 
 void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
 {
     from->absorbed = true;
     to->cost_ns += from->cost_ns;
+    to->late_count += from->late_count;
+    to->late_most_ns += from->late_most_ns;
     to->count += from->count;
     to->total_ns += from->total_ns;
     to->excused_count += from->excused_count;
@@ -474,6 +458,11 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         fault->sync_kind = s->sync_ns ? s->sync_kind : 0;
         fault->encodes = encodes;
     }
+    array_foreach (&s->victims, victim)
+        if (victim->role == VICTIM_WAITED && !victim->delay_ns) {
+            fault->late_count++;
+            fault->late_most_ns += (uint64_t)((double)(s->end_ns - s->start_ns) * share);
+        }
     merge_victims(a, fault, s, share);
 }
 

@@ -91,13 +91,17 @@ static void add_stall_evidence(struct finding *f, const struct fault *fault)
     finding_add_count(f, "samples_count", fault->looks);
     finding_add_count(f, "samples_agree_count", fault->looks_agree);
     finding_add_text(f, "ended", fault->unfinished ? "no" : "yes");
+    if (fault->late_count) {
+        finding_add_count(f, "late_count", fault->late_count);
+        finding_add_count(f, "late_most_ns", fault->late_most_ns);
+    }
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
 /* "The event loop was blocked in its poll phase while it served GET /x." and what the load adds. */
 static const char *say_circumstances(struct finding *f, const struct fault *fault)
 {
-    struct duration queue;
+    struct duration queue, most;
     const char *during = fault->route ? finding_say(f, " while it served %s", fault->route)
                          : fault->callback && strcmp(fault->callback, "callback") != 0
                              ? finding_say(f, " in a callback (%s)", fault->callback)
@@ -111,10 +115,18 @@ static const char *say_circumstances(struct finding *f, const struct fault *faul
                                          "due to the machine's load and not counted here.",
                                          say_ns(&queue, fault->run_queue_ns))
                            : "";
+    const char *late =
+        fault->late_count
+            ? finding_say(f,
+                          " %llu request%s came meanwhile and had to wait, for how long is not known: up to "
+                          "%s in total.",
+                          (unsigned long long)fault->late_count, fault->late_count == 1 ? "" : "s",
+                          say_ns(&most, fault->late_most_ns))
+            : "";
     if (fault->seen)
         return finding_say(f, "No single callback%s took long, only those of one request together.%s", during,
                            load);
-    return finding_say(f, "The event loop was blocked%s%s.%s", phase, during, load);
+    return finding_say(f, "The event loop was blocked%s%s.%s%s", phase, during, late, load);
 }
 
 static const char *sampled(const struct fault *fault)

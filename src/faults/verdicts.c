@@ -45,7 +45,11 @@ static enum finding_severity of_stall(const struct analysis *a, const struct fau
     /* Once, shortly, and seen in one sample at most: that is no evidence against anything. */
     if (blocked && fault->count == 1 && fault->looks_agree < 2 && fault->net_ns < 2 * a->options.stall_ns)
         return SEVERITY_INFO;
-    return verdict_by_cost(fault, a->options.stall_ns);
+    /* Who comes at any time during a stall waits for half of it on average: where that happens again and
+     * again, it is known well enough that they waited. */
+    struct fault expected = *fault;
+    expected.cost_ns += fault->count > 1 ? fault->late_most_ns / 2 : 0;
+    return verdict_by_cost(&expected, a->options.stall_ns);
 }
 
 static enum finding_severity of_pool(const struct analysis *a, const struct fault *fault)

@@ -215,6 +215,38 @@ static void look(struct feed *feed, uint64_t told_ns, uint64_t since_ns, bool br
          .cause = SONDE_stall_cause_builtin, .line = 7, .column = 3, .brief = brief);
 }
 
+/* A timer that blocks the loop serves no request, and when those came that are read afterwards is not known:
+ * once it may be the moment before, again and again it is not. */
+static enum finding_severity severity_of_timers(unsigned times)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    feed_request(&feed, API, 40, "/warm", MS(1), MS(2));
+    for (unsigned i = 1; i <= times; i++) {
+        uint64_t at = MS(3000 * i);
+        stall_ends(&feed, at, at + MS(1500));
+        FEED(&feed, uv_phase, API, API, at + MS(1500) + US(40), US(30), .phase = 4);
+        feed_request(&feed, API, 43, "/arrived", at + MS(1500) + US(50), at + MS(1500) + US(150));
+        FEED(&feed, uv_phase, API, API, at + MS(1501), US(990), .phase = 4);
+    }
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_non_null(f);
+    assert_int_equal(f->cost_ns, 0);
+    assert_int_equal(finding_get_evidence(f, "late_count")->count, times);
+    assert_int_equal(finding_get_evidence(f, "late_most_ns")->count, times * MS(1500));
+    enum finding_severity severity = f->severity;
+    feed_done(&feed);
+    return severity;
+}
+
+static void who_comes_at_an_unknown_time_waits_all_the_same(void **state)
+{
+    assert_int_equal(severity_of_timers(1), SEVERITY_INFO);
+    assert_int_equal(severity_of_timers(3), SEVERITY_WARNING);
+}
+
 /* A thread stops when its system call returns, and naming its frames takes a while: a sample may be reported
  * after the callback into which it fell has ended, whichever kind it is. */
 static void samples_that_come_late_belong_to_their_callback(void **state)
@@ -284,6 +316,7 @@ int main(void)
         cmocka_unit_test(victims_lose_what_they_could_have_used),
         cmocka_unit_test(a_process_that_asks_itself),
         cmocka_unit_test(looks_belong_to_their_callback),
+        cmocka_unit_test(who_comes_at_an_unknown_time_waits_all_the_same),
         cmocka_unit_test(samples_that_come_late_belong_to_their_callback),
         cmocka_unit_test(a_stall_without_a_sample_is_told_as_one),
     };

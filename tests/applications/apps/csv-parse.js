@@ -6,8 +6,8 @@ const { parse } = require('csv-parse/sync');
 const { begin, ready, trouble } = require('./truth.js');
 
 const row = (i, phone) => `${i},article ${i},"a name, with a comma",${phone}\n`;
-const orders = Array.from({ length: trouble === 'orders' ? 12_000 : 20 }, (_, i) => row(i, '0351 123')).join('');
-const people = row(1, trouble === 'phone' ? '1'.repeat(21) + '!' : '0351 123');
+const orders = Array.from({ length: trouble === 'orders' ? 40_000 : 20 }, (_, i) => row(i, '0351 123')).join('');
+const people = row(1, trouble === 'phone' ? '1'.repeat(23) + '!' : '0351 123');
 
 const app = express();
 app.get('/orders', (request, response) => { // planted orders

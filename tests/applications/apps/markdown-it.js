@@ -6,7 +6,7 @@ const { begin, ready, trouble } = require('./truth.js');
 
 const PART = '## A heading\n\nSome *text* with `code`, a [link](http://example.com) and\n\n- a list\n- of **things**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n';
 const text = PART.repeat(trouble === 'render' ? 2500 : 2);
-const line = `${'# '.repeat(trouble === 'cut' ? 11 : 2)}\t.`;
+const line = `${'# '.repeat(trouble === 'cut' ? 14 : 2)}\t.`;
 
 async function start() {
     const { default: MarkdownIt } = await import('markdown-it');

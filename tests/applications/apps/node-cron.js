@@ -20,9 +20,10 @@ function report() { // planted sum
 
 function sales() { // planted read
     const end = begin('read');
-    const { length } = fs.readFileSync(file);
+    let bytes = 0;
+    for (let i = 0; i < (trouble === 'read' ? 4 : 1); i++) bytes += fs.readFileSync(file).length;
     end();
-    return length;
+    return bytes;
 } // end read
 
 cron.schedule('* * * * * *', () => (trouble === 'read' ? sales() : report()));

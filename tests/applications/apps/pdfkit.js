@@ -5,7 +5,7 @@ const express = require('express');
 const PDFDocument = require('pdfkit');
 const { begin, ready, trouble } = require('./truth.js');
 
-const LINES = trouble === 'lines' ? 1500 : 5, WORDS = 'some words of a label '.repeat(trouble === 'fit' ? 3000 : 1);
+const LINES = trouble === 'lines' ? 4000 : 5, WORDS = 'some words of a label '.repeat(trouble === 'fit' ? 6000 : 1);
 
 function send(response, write) {
     const document = new PDFDocument({ compress: false });

@@ -21,12 +21,12 @@ const order = { id: 7, articles: ['one', 'two', 'three'], price: 12 };
 const app = express();
 app.get('/order', (request, response) => { // planted lines
     const end = begin('lines');
-    for (let i = 0; i < (trouble === 'lines' ? 12_000 : 3); i++) logger.info({ order, line: i }, 'a line of an order');
+    for (let i = 0; i < (trouble === 'lines' ? 50_000 : 3); i++) logger.info({ order, line: i }, 'a line of an order');
     end();
     response.json({ ok: true });
 }); // end lines
 app.get('/account', (request, response) => {
-    logger.info({ address: trouble === 'address' ? 'a'.repeat(22) + '!' : 'anna@example.com' }, 'asked for');
+    logger.info({ address: trouble === 'address' ? 'a'.repeat(23) + '!' : 'anna@example.com' }, 'asked for');
     response.json({ ok: true });
 });
 app.get('/quick', (request, response) => response.json({ ok: true }));

@@ -20,7 +20,7 @@ const hide = winston.format((info) => { // planted hide
 class Book extends Transport {
     log(info, next) { // planted write
         const end = begin('write');
-        for (let i = 0; i < (trouble === 'write' ? 20_000 : 1); i++) fs.appendFileSync(file, 'a line of the log\n');
+        for (let i = 0; i < (trouble === 'write' ? 80_000 : 1); i++) fs.appendFileSync(file, 'a line of the log\n');
         end();
         next();
     } // end write
@@ -29,7 +29,7 @@ const logger = winston.createLogger({ format: winston.format.combine(hide(), win
 
 const app = express();
 app.get('/order', (request, response) => {
-    logger.info(trouble === 'hide' ? '1'.repeat(20) + '!' : 'ordered');
+    logger.info(trouble === 'hide' ? '1'.repeat(23) + '!' : 'ordered');
     response.json({ ok: true });
 });
 app.get('/quick', (request, response) => response.json({ ok: true }));

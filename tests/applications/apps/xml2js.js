@@ -5,8 +5,8 @@ const express = require('express');
 const { Builder, parseString } = require('xml2js');
 const { begin, ready, trouble } = require('./truth.js');
 
-const feed = `<feed>${'<entry id="7"><title>a title</title><text>some words &amp; more</text></entry>'.repeat(trouble === 'parse' ? 3000 : 10)}</feed>`;
-const goods = { goods: { article: Array.from({ length: trouble === 'build' ? 6000 : 10 }, (_, i) => ({ $: { id: i }, name: `article ${i}`, price: i % 90 })) } };
+const feed = `<feed>${'<entry id="7"><title>a title</title><text>some words &amp; more</text></entry>'.repeat(trouble === 'parse' ? 10_000 : 10)}</feed>`;
+const goods = { goods: { article: Array.from({ length: trouble === 'build' ? 20_000 : 10 }, (_, i) => ({ $: { id: i }, name: `article ${i}`, price: i % 90 })) } };
 
 const app = express();
 app.get('/feed', (request, response) => { // planted parse
