@@ -1,4 +1,4 @@
-/* Text of other programs in JSON. */
+/* Other programs' text as JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_JSON_TEXT_H
 #define BASE_JSON_TEXT_H

@@ -185,7 +185,7 @@ const char *text_of_bytes(uint64_t bytes, char to[static TEXT_OF_BYTES])
     return to;
 }
 
-static int digit_of(char c)
+int text_hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -196,14 +196,14 @@ static int digit_of(char c)
 bool text_decode_percent(char *string)
 {
     for (const char *at = string; (at = strchr(at, '%')); at += 3) {
-        int high = digit_of(at[1]), low = high < 0 ? -1 : digit_of(at[2]);
+        int high = text_hex_digit(at[1]), low = high < 0 ? -1 : text_hex_digit(at[2]);
         if (low < 0 || high * 16 + low == 0)
             return false;
     }
     char *to = string;
     for (const char *from = string; *from;) {
         bool encoded = *from == '%';
-        *to++ = encoded ? (char)(digit_of(from[1]) * 16 + digit_of(from[2])) : *from;
+        *to++ = encoded ? (char)(text_hex_digit(from[1]) * 16 + text_hex_digit(from[2])) : *from;
         from += encoded ? 3 : 1;
     }
     *to = '\0';

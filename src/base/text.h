@@ -43,7 +43,11 @@ enum { TEXT_OF_BYTES = 24 };
 /* "1.2 MB", "317 B": writes to to, and returns it. */
 const char *text_of_bytes(uint64_t bytes, char to[static TEXT_OF_BYTES]);
 
-/* Decodes the "%5B" of a URL in place. false, and the string is as it was: one of them is none, or a NUL. */
+/* The value of a hexadecimal digit of either case, or -1. */
+int text_hex_digit(char c);
+
+/* Decodes the "%5B" of a URL in place. Where a "%" has no two hexadecimal digits behind it, or stands for a
+ * NUL, the string stays as it was: false. */
 bool text_decode_percent(char *string);
 
 void text_clear(struct text *text);

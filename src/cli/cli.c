@@ -128,7 +128,7 @@ int cli_printf(FILE *to, const char *format, ...)
     return r;
 }
 
-static bool incomplete; /* a document that was printed is not whole */
+static bool incomplete; /* a document that was printed */
 
 int cli_print_json(json_t *document, size_t flags)
 {
@@ -146,7 +146,7 @@ static int check_output(int status)
 {
     struct problem problem = {.what = ""};
     if (incomplete && (status == EXIT_DONE || status == EXIT_LOST)) {
-        problem_set(&problem, -ENOMEM, "the JSON on standard output is not whole");
+        problem_set(&problem, -ENOMEM, "the JSON document on standard output is incomplete");
         return cli_fail(EXIT_FAILED, &problem);
     }
     errno = 0;

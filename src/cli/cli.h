@@ -78,7 +78,7 @@ int cli_report(const char *folder, bool json);
 int cli_follow(const char *folder, bool json, int recorder);
 
 /* Prints a document and a line break to stdout, and releases it; flags are Jansson's. 0, or -ENOMEM: it is
- * not whole, also for NULL. cli_end() tells in either case, so the return value may be ignored. */
+ * incomplete (also for NULL). cli_end() reports that in any case, so the return value may be ignored. */
 int cli_print_json(json_t *document, size_t flags);
 
 /* Ends a command: what could not be written (a full disk, no memory for a document) is no success, whatever

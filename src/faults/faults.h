@@ -57,7 +57,8 @@ struct fault {
     const char *callback, *route;
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
-    /* Requests that came while it lasted, at a time unknown, and what they may have lost at most, in total */
+    /* Requests that arrived while it lasted, at an unknown time, and the most that they can have waited, in
+     * total */
     uint64_t late_count, late_most_ns;
     /* slow-peer, connection-pool-starved: of the calls or waits, those that took no longer than a program may
      * need that lacks CPUs as this one did then, on a machine that had none to spare */

@@ -117,11 +117,12 @@ static const char *say_circumstances(struct finding *f, const struct fault *faul
                            : "";
     const char *late =
         fault->late_count
-            ? finding_say(f,
-                          " %llu request%s came meanwhile and had to wait, for how long is not known: up to "
-                          "%s in total.",
-                          (unsigned long long)fault->late_count, fault->late_count == 1 ? "" : "s",
-                          say_ns(&most, fault->late_most_ns))
+            ? finding_say(
+                  f,
+                  " %llu request%s arrived while it was blocked. How long they waited is not known: up to "
+                  "%s in total.",
+                  (unsigned long long)fault->late_count, fault->late_count == 1 ? "" : "s",
+                  say_ns(&most, fault->late_most_ns))
             : "";
     if (fault->seen)
         return finding_say(f, "No single callback%s took long, only those of one request together.%s", during,

@@ -47,9 +47,8 @@ static enum finding_severity of_stall(const struct analysis *a, const struct fau
         return SEVERITY_INFO;
     /* Who comes at any time during a stall waits for half of it on average: where that happens again and
      * again, it is known well enough that they waited. */
-    struct fault expected = *fault;
-    expected.cost_ns += fault->count > 1 ? fault->late_most_ns / 2 : 0;
-    return verdict_by_cost(&expected, a->options.stall_ns);
+    uint64_t limit_ns = a->options.stall_ns, expected_ns = fault->count > 1 ? fault->late_most_ns / 2 : 0;
+    return verdict_by_cost(fault, limit_ns - MIN(limit_ns, expected_ns));
 }
 
 static enum finding_severity of_pool(const struct analysis *a, const struct fault *fault)

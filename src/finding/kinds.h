@@ -25,8 +25,8 @@
     EVIDENCE("samples_count", "samples of the stalled callback")                    \
     EVIDENCE("samples_agree_count", agree)                                          \
     EVIDENCE("ended", "\"no\" when it was still " state " at the end of the trace") \
-    EVIDENCE("late_count", "requests that came meanwhile, at a time unknown")       \
-    EVIDENCE("late_most_ns", "time that these lost at most, in total")              \
+    EVIDENCE("late_count", "requests that arrived then, at an unknown time")        \
+    EVIDENCE("late_most_ns", "the most that these can have waited, in total")       \
     EVIDENCE("delay_ns", "time lost by requests, in total")
 
 /* clang-format off */

@@ -34,7 +34,8 @@ static uint32_t put_new(struct names *names, struct slice string, uint64_t key)
     return (uint32_t)*number;
 }
 
-/* Strings that are no UTF-8 are found and kept as what they are shown as. put: NULL, or names. */
+/* Strings that are not valid UTF-8 are found and kept in the form in which they are shown. put: NULL, or
+ * names. */
 static uint32_t find_or_put(const struct names *names, struct slice string, struct names *put)
 {
     uint64_t key;

@@ -1,5 +1,5 @@
-/* Strings as numbers: each distinct string is kept once and numbered from 0. They are UTF-8: whatever else a
- * sender writes has U+FFFD in its place. */
+/* Strings as numbers: each distinct string is kept once and numbered from 0. They are
+ * valid UTF-8: invalid bytes have been replaced with U+FFFD. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SPAN_NAMES_H
 #define SPAN_NAMES_H

@@ -4,6 +4,7 @@
 
 #include "base/macro.h"
 #include "base/map.h"
+#include "base/text.h"
 
 int span_sink_put(struct span_sink *sink, struct span *span)
 {
@@ -57,20 +58,12 @@ void span_resource_conventions(struct span_resource *resource)
     resource->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 void span_id_parse(struct slice text, uint64_t *ret_high, uint64_t *ret_low)
 {
     uint64_t high = 0, low = 0;
     bool hex = text.length <= 32;
     for (size_t i = 0; hex && i < text.length; i++) {
-        int digit = hex_digit(text.at[i]);
+        int digit = text_hex_digit(text.at[i]);
         if (digit < 0) {
             hex = false;
             break;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void tsdl_lexer_init(struct tsdl_lexer *lexer, struct arena *arena, const char *text, size_t length)
 {
     *lexer =
@@ -55,14 +57,6 @@ static struct tsdl_token bad(struct tsdl_token token, const char *why)
     return token;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* One character behind a backslash; moves at. */
 static char unescape(struct tsdl_lexer *l)
 {
@@ -73,8 +67,8 @@ static char unescape(struct tsdl_lexer *l)
         return TO[simple - FROM];
     unsigned v = 0;
     if (c == 'x') {
-        for (int i = 0; i < 2 && l->at < l->end && hex_digit(*l->at) >= 0; i++)
-            v = v * 16 + (unsigned)hex_digit(*l->at++);
+        for (int i = 0; i < 2 && l->at < l->end && text_hex_digit(*l->at) >= 0; i++)
+            v = v * 16 + (unsigned)text_hex_digit(*l->at++);
         return (char)v;
     }
     if (c >= '0' && c <= '7') {
@@ -131,7 +125,7 @@ static struct tsdl_token lex_integer(struct tsdl_lexer *l, struct tsdl_token tok
     }
     uint64_t v = 0;
     const char *digits = l->at;
-    for (int d; l->at < l->end && (d = hex_digit(*l->at)) >= 0 && (unsigned)d < base; l->at++)
+    for (int d; l->at < l->end && (d = text_hex_digit(*l->at)) >= 0 && (unsigned)d < base; l->at++)
         if (__builtin_mul_overflow(v, (uint64_t)base, &v) || __builtin_add_overflow(v, (uint64_t)d, &v))
             return bad(token, "an integer above 64 bits");
     if (l->at == digits)
