@@ -265,25 +265,30 @@ static const char *check_probes(const struct plan *plan, const struct modules *m
     return NULL;
 }
 
-int plan_check(const struct plan *plan, const struct modules *modules, struct problem *problem)
+static int refuse(const struct modules *modules, int error, const char *wrong, struct problem *problem)
 {
-    const char *wrong = check_modules(plan, modules);
-    if (!wrong)
-        wrong = check_hooks(plan, modules);
-    if (!wrong)
-        wrong = check_probes(plan, modules);
-    if (!wrong)
-        wrong = check_library(&plan->head.library, modules);
-    if (!wrong)
-        wrong = check_settings(&plan->head.config, modules);
-    if (!wrong)
-        return 0;
-    problem_set(problem, -EPROTO,
+    problem_set(problem, error,
                 "process %d is not attached to: what the worker says that reads its files cannot be true: %s",
                 modules->pid, wrong);
     problem_remedy(problem,
                    "A file that it maps may have been made to mislead sonde: see which ones it has "
                    "mapped (/proc/%d/maps), or try again.",
                    modules->pid);
-    return -EPROTO;
+    return error;
+}
+
+int plan_check(const struct plan *plan, const struct modules *modules, struct problem *problem)
+{
+    const char *wrong = check_modules(plan, modules);
+    if (!wrong)
+        wrong = check_hooks(plan, modules);
+    if (!wrong)
+        wrong = check_library(&plan->head.library, modules);
+    if (!wrong)
+        wrong = check_settings(&plan->head.config, modules);
+    if (wrong)
+        return refuse(modules, -EPROTO, wrong, problem);
+    /* A probe whose mappings are not all there may be one that another sonde is loading right now. */
+    wrong = check_probes(plan, modules);
+    return wrong ? refuse(modules, -ESTALE, wrong, problem) : 0;
 }

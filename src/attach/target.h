@@ -51,7 +51,8 @@ enum target_depth { TARGET_KIND, TARGET_WHOLE };
 
 /* Looks at a process; kind is NULL when it is none that sonde knows (no error). plans: the broker of
  * plan_worker, whose worker parses the files; context: what is wanted at most. Free with target_free().
- * -ESRCH, -EACCES, ..., and -EPROTO when the worker says what cannot be, with the problem in words. */
+ * -ESRCH, -EACCES, ..., and -EPROTO when the worker says what cannot be, with the problem in words; -ESTALE
+ * when it says so of a probe, which another sonde may be loading: open it again. */
 int target_open(struct proc *proc, struct broker *plans, enum target_depth depth, enum sonde_context context,
                 struct target **ret_target, struct problem *problem);
 void target_free(struct target *target);
