@@ -125,8 +125,8 @@ int plan_encode(const struct plan *plan, void **ret_bytes, size_t *ret_length);
 int plan_decode(const void *bytes, size_t length, struct plan *ret_plan);
 
 /* Does every address lie where it says? -EPROTO, with the problem in words, when one does not, and -ESTALE
- * when it is one of a loaded probe: the mappings may have been read while a loader was making them. modules are
- * those of the same text of maps. */
+ * when it is one of a loaded probe: the mappings may have been read while a loader was making them. modules
+ * are those of the same text of maps. */
 int plan_check(const struct plan *plan, const struct modules *modules, struct problem *problem);
 
 /* Whether size bytes lie in one mapping of code of a module's file (NULL: of any). */
