@@ -227,7 +227,8 @@ static void add_detail(struct text *text, const struct stall_report *report)
         text_addf(text, "/%s/%s", report->pattern, report->flags ? report->flags : "");
     else if (report->cause == STALL_BUILTIN && report->builtin)
         text_add(text, report->builtin);
-    else if (report->count && report->frames[0].kind == STALL_FRAME_NATIVE && report->frames[0].function)
+    else if (report->cause != STALL_JAVASCRIPT && report->count &&
+             report->frames[0].kind == STALL_FRAME_NATIVE && report->frames[0].function)
         text_add(text, report->frames[0].function);
 }
 

@@ -252,9 +252,12 @@ static bool majority(struct analysis *a, const struct stretch *s, struct look *r
         ret_place->column = placed->column;
     }
     /* A pattern that backtracks is what most samples see; many short matches are one of the things that a
-     * function does. */
+     * function does, as are leaves of native code that samples differ in. */
     bool regexp = most->cause == SONDE_stall_cause_regexp, mostly = by_cause[most->cause & 7] * 2 > all;
-    if (!(regexp && mostly) && place_common(a, s->looks.at, s->looks.count, ret_place) && regexp)
+    bool common = !(regexp && mostly) && place_common(a, s->looks.at, s->looks.count, ret_place);
+    bool leaves = most->cause == SONDE_stall_cause_native && !ret_place->called &&
+                  !place_has_leaf(s->looks.at, s->looks.count, most->detail);
+    if (common && (regexp || leaves))
         ret_place->cause = SONDE_stall_cause_javascript, ret_place->detail = NULL;
     *ret_all = all;
     return true;

@@ -190,6 +190,9 @@ void stretch_free(struct stretch *stretch);
  * stacks are not known. */
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
 
+/* Whether most samples saw that leaf, a function of native code. */
+bool place_has_leaf(const struct look *looks, size_t count, const char *detail);
+
 /* What people call there, by its public name, where one is known; else what the sampler saw of it. NULL: the
  * function's own work, several things, or collections. */
 const char *place_called(const struct look *place);

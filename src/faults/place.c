@@ -66,6 +66,38 @@ static const struct stack_frame *line_of(const struct look *const *looks, size_t
     return most;
 }
 
+static bool is_before(const struct stack_frame *x, const struct stack_frame *y)
+{
+    return x->line < y->line || (x->line == y->line && x->column < y->column);
+}
+
+/* Where a function without a name, as for sort() or map(), is written: in the function that passes it on,
+ * which is the one whose call comes last in the file before it. That one need not have called it itself: it
+ * may have been given to a helper. -1: it has a name, or was written elsewhere. */
+static int written_in(const struct look_stack *stack, uint32_t depth)
+{
+    const struct stack_frame *frame = &stack->frames[depth];
+    int found = -1;
+    if (frame->function[0] && frame->function[0] != '(')
+        return -1;
+    for (uint32_t i = depth; i-- > 0;) {
+        const struct stack_frame *outer = &stack->frames[i];
+        if (outer->script == frame->script && !is_before(frame, outer) &&
+            (found < 0 || is_before(&stack->frames[found], outer)))
+            found = (int)i;
+    }
+    return found;
+}
+
+/* The frame below that at depth which is none of its parts; count: there is none. */
+static uint32_t below_parts(const struct look_stack *stack, uint32_t depth)
+{
+    uint32_t below = depth + 1;
+    while (below < stack->count && written_in(stack, below) >= (int)depth)
+        below++;
+    return below;
+}
+
 struct variant {
     const char *name; /* "" for the function's own work */
     bool foreign;     /* not of the application */
@@ -78,8 +110,9 @@ static size_t variants_of(const struct look *const *looks, size_t count, uint32_
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         const struct look_stack *stack = looks[i]->stack;
-        bool own = stack->count > depth + 1;
-        const char *name = own ? stack->frames[depth + 1].function : stack->called;
+        uint32_t below = below_parts(stack, depth);
+        bool own = below < stack->count;
+        const char *name = own ? stack->frames[below].function : stack->called;
         name = name ? name : "";
         size_t at = 0;
         while (at < found && strcmp(ret_list[at].name, name) != 0)
@@ -122,32 +155,34 @@ static bool is_common(uint64_t weight, uint64_t all)
     return weight * 10 >= all * COMMON_TENTHS || (weight >= 2 && all - weight <= 1);
 }
 
-/* A function without a name that is written inside of another one, as for sort() or map(), is a part of it.
- */
-static bool is_part(const struct stack_frame *inner, const struct stack_frame *outer)
+/* The innermost function that nearly all of the samples are in; a part of it is no function of its own,
+ * unless it was called by another one of the application. *count: those in it, at the list's beginning. */
+static uint32_t innermost(const struct look **list, size_t *count)
 {
-    return (!inner->function[0] || inner->function[0] == '(') && inner->script == outer->script;
+    uint64_t all = weight_of(list, *count);
+    uint32_t depth = 0, place = 0, part_of[STACK_FRAMES_MAX] = {0};
+    size_t inner = *count, kept;
+    while ((kept = most_at(list, inner, depth + 1)) && is_common(weight_of(list, kept), all)) {
+        inner = kept;
+        depth++;
+        int outer = written_in(list[0]->stack, depth);
+        if (outer < 0 || part_of[outer] != place)
+            *count = inner, place = depth;
+        part_of[depth] = place;
+    }
+    return place;
 }
 
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place)
 {
     const struct look *list[LOOKED_AT_MAX];
-    size_t n = 0, kept;
+    size_t n = 0;
     for (size_t i = 0; i < count && n < LOOKED_AT_MAX; i++)
         if (looks[i].stack && looks[i].stack->count)
             list[n++] = &looks[i];
     if (!n || !(n = most_at(list, n, 0)))
         return false;
-    uint64_t all = weight_of(list, n);
-    uint32_t depth = 0, place = 0;
-    size_t inner = n; /* of list, those in the function at depth; n: in that at place */
-    while ((kept = most_at(list, inner, depth + 1)) && is_common(weight_of(list, kept), all)) {
-        inner = kept;
-        depth++;
-        if (!is_part(&list[0]->stack->frames[depth], &list[0]->stack->frames[depth - 1]))
-            n = inner, place = depth;
-    }
-    depth = place;
+    uint32_t depth = innermost(list, &n);
     struct variant variants[VARIANTS_MAX];
     const struct stack_frame *frame = line_of(list, n, depth);
     size_t called = variants_of(list, n, depth, variants);
@@ -161,6 +196,16 @@ bool place_common(struct analysis *a, const struct look *looks, size_t count, st
     ret_place->variants = say_variants(a, variants, called, agree);
     ret_place->count = (uint32_t)MIN(agree, (uint64_t)UINT32_MAX);
     return true;
+}
+
+bool place_has_leaf(const struct look *looks, size_t count, const char *detail)
+{
+    uint64_t all = 0, same = 0;
+    for (size_t i = 0; i < count; i++) {
+        all += looks[i].count;
+        same += looks[i].detail == detail ? looks[i].count : 0;
+    }
+    return same * 2 > all;
 }
 
 const char *place_called(const struct look *place)

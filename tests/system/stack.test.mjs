@@ -20,7 +20,7 @@ function ticksOf(pid) {
 
 // Starts a script that prints "go" right before it stalls; looks at it; ends it. On a busy machine it may wait for a CPU right then,
 // so one that is to compute is looked at once it has.
-async function look(name, source, wanted, node = process.execPath) {
+async function look(name, source, wanted, node = process.execPath, also = () => true) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-stack-'));
     const file = path.join(folder, name);
     fs.writeFileSync(file, source);
@@ -35,7 +35,7 @@ async function look(name, source, wanted, node = process.execPath) {
             const { stdout } = await run(sonde, ['stack', '--json', String(child.pid)]);
             const report = JSON.parse(stdout);
             const there = wanted === 'waiting' || report.frames[report.where]?.file === file;
-            if ((report.cause === wanted && there) || attempt === 200) return { report, file };
+            if ((report.cause === wanted && there && also(report)) || attempt === 200) return { report, file };
         }
     } finally {
         child.kill('SIGKILL');
@@ -72,6 +72,22 @@ setTimeout(() => { process.stdout.write('go'); handler(); }, 10);
     assert.deepEqual(report.frames.filter((f) => f.file === file).map((f) => f.function).slice(0, 2), ['check', 'handler']);
     assert.equal(report.truncated, undefined);
     assert.ok(report.frames.some((f) => f.function === '_start' || f.function.includes('libc_start')));
+});
+
+// V8 has functions of its own for what operators and properties take, which is no call that had an asynchronous form.
+test('what V8 does for JavaScript is JavaScript', async () => {
+    const source = `const bag = {};
+for (let i = 0; i < 5000; i++) bag['p' + i] = i;
+function copy(i) {
+    return { ...bag, ['k' + i]: i }; // here
+}
+setTimeout(() => { process.stdout.write('go'); for (let i = 0; ; i++) copy(i); }, 10);
+`;
+    const { report } = await look('copy.js', source, 'javascript', process.execPath, ({ frames }) => frames.some((f) => f.function?.includes('Runtime_')));
+    assert.equal(report.cause, 'javascript');
+    assert.ok(report.frames.some((f) => f.function.includes('Runtime_')), JSON.stringify(report.frames.slice(0, 5)));
+    assert.equal(report.frames[report.where].function, 'copy');
+    assert.equal(report.frames[report.where].line, lineOf(source, '// here'));
 });
 
 test('names a regular expression at its first match, which V8 interprets', async () => {

@@ -119,6 +119,27 @@ static void tells_places_apart(void **state)
     feed_done(&feed);
 }
 
+/* Samples of native code that saw a leaf each have the function in common, and no leaf was in all of them. */
+static void one_leaf_of_many_is_not_the_cause(void **state)
+{
+    static const char *const LEAVES[] = {"IC::Load", "memcpy", "StringTable::Find", "Map::Get"};
+    for (int same = 0; same < 2; same++) {
+        struct feed feed;
+        start(&feed);
+        turn_begins(&feed, "/slow", MS(1000));
+        for (uint64_t k = 0; k < 4; k++)
+            look(&feed, MS(1000), MS(1020 + 10 * k), SONDE_stall_cause_native, "render", 7,
+                 LEAVES[same ? 1 : k], "render (/srv/app.js:7:9)");
+        turn_ends(&feed, MS(1000), MS(1100));
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+        assert_string_equal(finding_get_evidence(f, "cause")->text, same ? "native" : "javascript");
+        assert_true((finding_get_evidence(f, "called") != NULL) == same);
+        assert_int_equal(finding_get_evidence(f, "samples_agree_count")->count, 4);
+        feed_done(&feed);
+    }
+}
+
 /* The thread was ready but had no CPU: information, and no fault of the program. */
 static void load_explains(void **state)
 {
@@ -576,6 +597,7 @@ int main(void)
         cmocka_unit_test(what_a_function_calls_is_part_of_it),
         cmocka_unit_test(merges_the_same_place),
         cmocka_unit_test(tells_places_apart),
+        cmocka_unit_test(one_leaf_of_many_is_not_the_cause),
         cmocka_unit_test(load_explains),
         cmocka_unit_test(load_is_not_charged),
         cmocka_unit_test(stolen_time_is_not_charged),

@@ -114,7 +114,6 @@ static void the_place_is_what_looks_have_in_common(void **state)
     feed_done(&feed);
 }
 
-/* What a function hands to sort() has no name and is a part of it; what that calls by name is not. */
 /* Looks that saw a regular expression, of which other looks at the same callback saw other things. */
 static void short_matches_are_a_part_of_what_a_function_does(void **state)
 {
@@ -136,6 +135,7 @@ static void short_matches_are_a_part_of_what_a_function_does(void **state)
     }
 }
 
+/* What a function hands to sort() has no name and is a part of it; what that calls by name is not. */
 static void functions_without_a_name_are_part_of_the_one_around(void **state)
 {
     static const char *const PART[] = {ROUTER ";sortAll (/app/x.js:6:1);sort;(anonymous) (/app/x.js:6:30)",
@@ -156,6 +156,36 @@ static void functions_without_a_name_are_part_of_the_one_around(void **state)
     assert_string_equal(f->where.function, "heavy");
     assert_int_equal(f->where.line, 9);
     feed_done(&feed);
+}
+
+/* A function without a name that is given to a helper of the application's own is no part of the helper,
+ * wherever that is in the file: what it does is written in it. Nor is one that was written elsewhere. */
+static void what_a_helper_is_given_is_no_part_of_it(void **state)
+{
+    static const struct {
+        const char *frames;
+        uint32_t line;
+    } CASES[] = {
+        {"(anonymous) (/app/x.js:18:5);send (/app/x.js:13:5);(anonymous) (/app/x.js:20:9)", 20},
+        {"page (/app/x.js:18:5);send (/app/x.js:93:5);(anonymous) (/app/x.js:20:9)", 20},
+        {"page (/app/x.js:18:5);send (/app/y.js:13:5);(anonymous) (/app/x.js:20:9);map;(anonymous) "
+         "(/app/x.js:20:70)",
+         20},
+        {"page (/app/x.js:18:5);send (/app/x.js:13:5);map;(anonymous) (/app/x.js:13:9);send2 (/app/x.js:9:5)",
+         9},
+        {"page (/app/x.js:18:5);forEach;(anonymous) (/app/x.js:18:30);map;(anonymous) (/app/x.js:19:2)", 18},
+        {"page (/app/x.js:18:5);(anonymous) (/app/x.js:3:5)", 3}};
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        char stack[512];
+        const char *stacks[4] = {stack, stack, stack, stack};
+        snprintf(stack, sizeof(stack), ROUTER ";%s;text (/app/node_modules/pdf/pdf.js:1:1)", CASES[i].frames);
+        struct feed feed;
+        const struct finding *f = stall(&feed, stacks, 4);
+        assert_string_equal(f->where.file, "/app/x.js");
+        assert_int_equal(f->where.line, CASES[i].line);
+        assert_string_equal(finding_get_evidence(f, "called")->text, "text of pdf");
+        feed_done(&feed);
+    }
 }
 
 /* Its account says that it encoded for most of the time, and all samples saw collections: most of them in
@@ -198,6 +228,7 @@ int main(void)
         cmocka_unit_test(the_place_is_what_looks_have_in_common),
         cmocka_unit_test(short_matches_are_a_part_of_what_a_function_does),
         cmocka_unit_test(functions_without_a_name_are_part_of_the_one_around),
+        cmocka_unit_test(what_a_helper_is_given_is_no_part_of_it),
         cmocka_unit_test(a_collection_within_an_encoding_shows_its_place),
         cmocka_unit_test(packages_without_an_application),
     };

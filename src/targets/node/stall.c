@@ -108,6 +108,23 @@ static const struct rule *rule_for(const struct v8_stack *stack, size_t end)
     return NULL;
 }
 
+/* V8's own code that does what JavaScript asks for with an operator, a property or an object: the way to what
+ * others wrote in C++ leads through its API. */
+static bool is_engine(const struct v8_stack *stack, size_t end)
+{
+    static const char *const API[] = {"HandleApiCall", "FunctionCallbackArguments",
+                                      "PropertyCallbackArguments::Call"};
+    const char *outermost = NULL;
+    for (size_t i = 0; i < end; i++) {
+        const char *name = stack->frames[i].kind == V8_NATIVE ? stack->frames[i].name : NULL;
+        outermost = name ? name : outermost;
+        for (size_t k = 0; name && k < ARRAY_SIZE(API); k++)
+            if (strstr(name, API[k]))
+                return false;
+    }
+    return outermost && strncmp(outermost, "v8::internal::", 14) == 0;
+}
+
 static void judge(const struct v8_stack *stack, bool system_call, struct stall_report *report)
 {
     size_t first_js = 0;
@@ -131,7 +148,7 @@ static void judge(const struct v8_stack *stack, bool system_call, struct stall_r
         report->cause = rule->cause;
         if (rule->cause == STALL_BUILTIN)
             builtin = rule->builtin;
-    } else if (native) {
+    } else if (native && !is_engine(stack, first_js)) {
         report->cause = STALL_NATIVE;
     } else if (builtin) {
         report->cause = STALL_BUILTIN;
