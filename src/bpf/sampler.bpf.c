@@ -9,6 +9,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#include "bpf/owner.h"
 #include "bpf/walk.h"
 #include "unwind/sampler.h"
 
@@ -180,6 +181,7 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     head->cpu = bpf_get_smp_processor_id();
     head->user = (u32)bpf_get_current_uid_gid();
     head->goroutine = 0;
+    head->owner.user_namespace = 0;
     bpf_get_current_comm(head->name, sizeof(head->name));
 }
 
@@ -297,6 +299,7 @@ static __always_inline void send_copy(void *ctx, struct sampler_process *process
     if (!copy)
         return;
     begin(&copy->head, SAMPLE_COPY, weight, now_ns);
+    note_owner(&copy->head.owner, bpf_get_current_task_btf());
     if (process)
         count_unloads(&copy->head, process);
     copy->registers = *user;

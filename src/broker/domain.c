@@ -47,6 +47,17 @@ struct domain domain_of_ended(uid_t user)
     return domain;
 }
 
+bool domain_owner(const struct domain *domain, struct domain_owner *ret_owner)
+{
+    struct domain_owner o = {.user_namespace = (uint32_t)domain->user_namespace};
+    if (!o.user_namespace || o.user_namespace != domain->user_namespace ||
+        sscanf(domain->users, "%u %u %u %u", &o.users[0], &o.users[1], &o.users[2], &o.users[3]) != 4 ||
+        o.users[1] != domain->owner)
+        return false;
+    *ret_owner = o;
+    return true;
+}
+
 bool domain_same(const struct domain *a, const struct domain *b)
 {
     return a->owner == b->owner && a->user_namespace == b->user_namespace && strcmp(a->users, b->users) == 0;

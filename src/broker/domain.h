@@ -19,11 +19,20 @@ struct domain {
     uint64_t user_namespace; /* 0: of processes that have ended, of which no more than the user is known */
 };
 
+/* The same in numbers. */
+struct domain_owner {
+    uint32_t users[4]; /* real, effective, saved, of the file system */
+    uint32_t user_namespace;
+};
+
 /* -ESRCH when the process is gone. */
 int domain_of(const struct proc *proc, struct domain *ret_domain);
 
 /* Of processes of this user that have ended: nothing of a living one is in it. */
 struct domain domain_of_ended(uid_t user);
+
+/* False: numbers do not say which one it is, as of confined processes. */
+bool domain_owner(const struct domain *domain, struct domain_owner *ret_owner);
 
 bool domain_same(const struct domain *a, const struct domain *b);
 

@@ -350,6 +350,8 @@ static int serve_asker(struct lending *l)
     scope->closed |= asked.verb != BROKER_GRANT;
     bool has_file = r >= 0 && ((asked.verb == BROKER_QUESTION && asked.question != PROC_EXISTS) ||
                                (asked.verb == BROKER_READER && r > 0));
+    struct domain_owner owner = {0};
+    bool owned = reader && domain_owner(&reader->domain, &owner);
     const struct broker_head head = {.verb = BROKER_ANSWER,
                                      .target = reader ? reader->pid : asked.target,
                                      .question = asked.question,
@@ -357,7 +359,8 @@ static int serve_asker(struct lending *l)
                                      .start = clock_process_cpu_ns(),
                                      .end = reader ? reader->number : 0,
                                      .serial = asked.serial};
-    int sent = broker_send(l->asker, head, NULL, 0, has_file ? r : -1);
+    int sent =
+        broker_send(l->asker, head, owned ? &owner : NULL, owned ? sizeof(owner) : 0, has_file ? r : -1);
     if (has_file)
         close(r);
     return sent;
@@ -425,22 +428,26 @@ static int lender = -1;
 static uint32_t serial;
 static uint64_t spent_ns; /* by the lender */
 
-/* 0 or a negative errno; *ret_fd: -1 when none came. */
-static int exchange_with(struct broker_head *head, const char *name, int give, int *ret_fd)
+/* 0 or a negative errno; *ret_fd: -1 when none came. *ret_owner stays as it is when none came. */
+static int exchange_with(struct broker_head *head, const char *name, int give, int *ret_fd,
+                         struct domain_owner *ret_owner)
 {
+    struct domain_owner owner;
     int fd = -1;
     head->serial = ++serial;
     *ret_fd = -1;
     int r = broker_send(lender, *head, name, name ? strlen(name) + 1 : 0, give);
     if (r < 0)
         return r;
-    if (broker_receive(lender, head, NULL, 0, &fd) < 0 || head->verb != BROKER_ANSWER ||
-        head->serial != serial) {
+    ptrdiff_t n = broker_receive(lender, head, &owner, sizeof(owner), &fd);
+    if (n < 0 || head->verb != BROKER_ANSWER || head->serial != serial) {
         if (fd >= 0)
             close(fd);
         return -EPIPE;
     }
     spent_ns = head->start;
+    if (n == sizeof(owner))
+        *ret_owner = owner;
     *ret_fd = fd;
     return MIN(head->result, 0);
 }
@@ -448,7 +455,8 @@ static int exchange_with(struct broker_head *head, const char *name, int give, i
 /* 0, a descriptor, or a negative errno. */
 static int exchange(struct broker_head head, const char *name)
 {
-    int fd, r = exchange_with(&head, name, -1, &fd);
+    struct domain_owner owner;
+    int fd, r = exchange_with(&head, name, -1, &fd, &owner);
     return r < 0 ? r : MAX(fd, 0);
 }
 
@@ -501,12 +509,13 @@ int lender_start(const char *const *marks, const struct worker_kind *kind, struc
 {
     _cleanup_(file_closep) int spawner = -1;
     struct broker_head head = {.verb = BROKER_GRANT};
+    struct domain_owner owner;
     int none;
     int r = kind ? spawner_start(kind, &spawner, problem) : 0;
     if (r >= 0)
         r = apart_start("sonde:lender", run_lender, (void *)(uintptr_t)marks, &lender, problem);
     if (r >= 0 && kind) {
-        r = exchange_with(&head, NULL, spawner, &none);
+        r = exchange_with(&head, NULL, spawner, &none, &owner);
         if (r < 0)
             problem_set(problem, r, "no process opens what others have: %s", strerror(-r));
     }
@@ -532,10 +541,11 @@ void lender_begin(void)
 
 static int ask_for_worker(struct broker_head head, struct lent_worker *ret_worker)
 {
-    int fd, r = exchange_with(&head, NULL, -1, &fd);
+    struct domain_owner owner = {0};
+    int fd, r = exchange_with(&head, NULL, -1, &fd, &owner);
     if (r < 0)
         return r;
-    *ret_worker = (struct lent_worker){(uint32_t)head.end, head.target, fd};
+    *ret_worker = (struct lent_worker){(uint32_t)head.end, head.target, fd, owner};
     return 0;
 }
 

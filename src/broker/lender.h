@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "base/problem.h"
+#include "broker/domain.h"
 #include "broker/worker.h"
 
 /* Forks it: called before anything foreign is read. marks: strings in files of runtimes whose processes'
@@ -46,6 +47,8 @@ struct lent_worker {
     uint32_t number;
     pid_t pid;
     int socket;
+    struct domain_owner
+        owner; /* whose processes it reads; user_namespace 0: that cannot be said in numbers */
 };
 
 /* user: of a process that may have ended. -ESRCH: there is no such process, -EUSERS: there are as many

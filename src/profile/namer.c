@@ -143,6 +143,20 @@ static int open_ended(struct reading *r, struct namer_rest *rest, pid_t pid, uin
     return result < 0 ? result : keep(r, process);
 }
 
+/* Most processes of a machine that builds are of few programs: what was announced of one whose files are open
+ * is all that has to be known. */
+static int open_process(struct reading *r, struct namer_rest *rest, pid_t pid, uint32_t count)
+{
+    struct modules modules;
+    struct process *process;
+    int result = count ? take_modules(rest, pid, count, &modules) : -ESTALE;
+    if (count && result == 0)
+        result = process_open_known(pid, &modules, r->files, &r->shared, &process);
+    if (result == -ESTALE)
+        result = process_open(pid, r->files, &r->shared, &process);
+    return result < 0 ? result : keep(r, process);
+}
+
 static int take_last(struct reading *r, struct namer_rest *rest, struct process *process, uint32_t count)
 {
     struct modules modules;
@@ -360,9 +374,7 @@ static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, st
     case NAMER_OPEN_ENDED:
         forget(r, pid);
         result = ask->verb == NAMER_OPEN_ENDED ? open_ended(r, rest, pid, ask->count)
-                                               : process_open(pid, r->files, &r->shared, &process);
-        if (result == 0 && ask->verb == NAMER_OPEN)
-            result = keep(r, process);
+                                               : open_process(r, rest, pid, ask->count);
         break;
     case NAMER_TIDY:
         native_files_trim(r->files, ask->closed);

@@ -29,8 +29,9 @@ struct namer_options {
 };
 
 enum namer_verb {
-    NAMER_OPEN = 1,   /* reads the process */
-    NAMER_OPEN_ENDED, /* the same, of what the kernel announced of it: struct namer_note and paths */
+    NAMER_OPEN =
+        1, /* reads the process; struct namer_note and paths, if any: what it is known to have mapped */
+    NAMER_OPEN_ENDED, /* the same, of what the kernel announced of it, in the same form */
     NAMER_TAKE,       /* it has ended: what it mapped last, in the same form */
     NAMER_REFRESH,    /* reads it again */
     NAMER_DESCRIBE,   /* answers with a description only */

@@ -218,7 +218,8 @@ static int begin_namer(struct namers *r, const struct lent_worker *lent, struct 
         close(lent->socket);
         return -ENOMEM;
     }
-    *namer = (struct namer){.number = lent->number, .pid = lent->pid, .socket = lent->socket};
+    *namer = (struct namer){
+        .number = lent->number, .pid = lent->pid, .socket = lent->socket, .owner = lent->owner};
     if (profile_new(&namer->texts) < 0 || array_add(&namer->frames, none) < 0 ||
         array_add(&r->list, namer) < 0) {
         r->source.end(namer->number, false);
@@ -244,6 +245,16 @@ static bool end_oldest(struct namers *r)
         return false;
     end_namer(r, oldest, false);
     return true;
+}
+
+struct namer *namers_of(const struct namers *r, const struct domain_owner *owner)
+{
+    if (!owner->user_namespace || is_over(r))
+        return NULL;
+    array_foreach (&r->list, namer)
+        if (memcmp(&(*namer)->owner, owner, sizeof(*owner)) == 0)
+            return *namer;
+    return NULL;
 }
 
 /* pid 0: of processes of that user that have ended. */

@@ -37,7 +37,6 @@ struct subject {
     bool lacked_rows; /* and that was counted */
     bool refresh_wanted;
     bool mapped; /* code was mapped since it was read */
-    bool walked; /* a copy was walked since it was described: rows that its namer had not met may be read */
     bool gone;   /* it ended; what is known is what the kernel announced */
     uint64_t born_ns, loaded_ns;
     uint64_t published_ns; /* when the kernel had its last description, for the user to set */
@@ -93,7 +92,16 @@ int subject_open(struct namers *namers, pid_t pid, struct sampler_process *ret_d
                  struct subject **ret_subject);
 /* The same in two steps: the namers read while others are begun. Nothing else may be asked of them until each
  * that was begun has ended, in this order; ret_description is not wanted of one that fails. */
-int subject_begin_open(struct namers *namers, pid_t pid, struct subject **ret_subject);
+struct subject_seen {
+    struct domain_owner owner; /* as the kernel has it; user_namespace 0: not known */
+    const char *name;          /* of the process; NULL: not known */
+    const struct mapping_note *notes;
+    size_t count;      /* 0: they are not known */
+    uint64_t until_ns; /* the notes are complete until then */
+};
+/* seen (NULL: nothing): what is known of it. Where that is enough, the process may have ended. */
+int subject_begin_open(struct namers *namers, pid_t pid, const struct subject_seen *seen,
+                       struct subject **ret_subject);
 int subject_end_open(struct namers *namers, struct subject *subject, struct sampler_process *ret_description);
 enum { SUBJECT_OPEN_MAX = 16 }; /* that may have been begun: what is sent has room in the sockets */
 int subject_open_ended(struct namers *namers, pid_t pid, uid_t user, const struct mapping_note *notes,

@@ -24,7 +24,8 @@ struct copied_rows {
 struct namer {
     uint32_t number;
     pid_t pid;
-    bool of_ended; /* processes of this user that have ended */
+    struct domain_owner owner; /* as the lender has it */
+    bool of_ended;             /* processes of this user that have ended */
     uid_t user;
     int socket;
     const struct unwind_row *rows; /* shared with it */
@@ -67,6 +68,8 @@ struct answered {
 
 /* pid 0: of processes of that user that have ended. */
 int namers_find(struct namers *namers, pid_t pid, uid_t user, struct namer **ret_namer);
+/* The one of the domain; NULL: there is none yet, or nothing is to be begun any more. */
+struct namer *namers_of(const struct namers *namers, const struct domain_owner *owner);
 struct namer *namers_numbered(const struct namers *namers, uint32_t number);
 
 /* The question, to which more may be added, and its answer. What the namer cannot do is its own error; one

@@ -95,6 +95,51 @@ void process_free(struct process *p)
     free(p);
 }
 
+/* Does the file bring a runtime into a process? */
+static int read_mark(struct elf *elf, void *ret_fact)
+{
+    struct elf_symbol symbol;
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        if (RUNTIMES[i]->mark && elf_find(elf, RUNTIMES[i]->mark, &symbol) == 0)
+            return 0;
+    return -ENOENT;
+}
+
+static bool is_native(struct process *p)
+{
+    const struct modules *modules = native_modules(p->native);
+    const void *found;
+    array_foreach (&modules->mappings, m)
+        if (m->executable && (m->module == UINT32_MAX || !m->has_bias))
+            return false;
+    array_foreach (&modules->list, m) {
+        struct native_file *file = native_file_of(p->native, m);
+        if (!file || native_file_fact(file, read_mark, 1, &found) == 0)
+            return false;
+    }
+    return !modules_named(modules, "libjvm.so"); /* also one whose tables are not understood */
+}
+
+int process_open_known(pid_t pid, struct modules *modules, struct native_files *files,
+                       struct process_shared *shared, struct process **ret_process)
+{
+    struct process *p = NULL;
+    if (!native_files_know(files, modules)) {
+        modules_done(modules);
+        return -ESTALE;
+    }
+    int r = process_open_ended(pid, modules, files, shared, &p);
+    if (r < 0)
+        return r;
+    p->gone = false;
+    if (!is_native(p)) {
+        process_free(p);
+        return -ESTALE;
+    }
+    *ret_process = p;
+    return 0;
+}
+
 const char *process_runtime(const struct process *p)
 {
     for (size_t i = 0; RUNTIMES[i]; i++) {

@@ -80,6 +80,12 @@ struct process {
 int process_open(pid_t pid, struct native_files *files, struct process_shared *shared,
                  struct process **ret_process);
 
+/* The same for one whose mappings are known otherwise, where nothing has to be read: all its files are open
+ * already, no runtime is among them, and no code was generated. -ESTALE: that is not so. The modules are
+ * taken over, also on failure. */
+int process_open_known(pid_t pid, struct modules *modules, struct native_files *files,
+                       struct process_shared *shared, struct process **ret_process);
+
 /* The same for a process that cannot be read any more; the modules are taken over, also on failure. */
 int process_open_ended(pid_t pid, struct modules *modules, struct native_files *files,
                        struct process_shared *shared, struct process **ret_process);

@@ -323,11 +323,12 @@ static void on_waker(struct sampler *s, const struct sampler_sample *sample, con
     wakers_woke(s->wakers, s->off, sample, frames, count);
 }
 
-/* The kernel's half may have lost the process to an execve, or have met code whose rows it has not. */
+/* The kernel's half may have lost the process to an execve, or have met code whose rows it has not: for a
+ * copy that was made although it had the description. Of many processes there is no second one. */
 static void tell(struct sampler *s, struct subject *process, const struct sampler_sample *sample)
 {
     if (process && !process->gone && process->pid == (pid_t)sample->pid &&
-        (process->walked || sample->time_ns > process->published_ns))
+        sample->time_ns > process->published_ns)
         sampler_publish(s, process);
 }
 
@@ -359,11 +360,11 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
 }
 
 /* Code was mapped: the process is read again before its next stack is named. */
-static void on_mapped(void *context, pid_t pid)
+static void on_mapped(void *context, pid_t pid, uint64_t time_ns)
 {
     struct sampler *s = context;
     struct subject *process = sampler_known_process(s, pid);
-    if (process && (process->gone || s->applied_ns > process->loaded_ns))
+    if (process && (process->gone || time_ns > process->loaded_ns))
         process->mapped = true; /* else it was read after that */
 }
 
@@ -383,7 +384,6 @@ static int on_record(struct sampler *s, const void *data, size_t size)
     if (s->sideband) {
         if (sample->time_ns > s->announced_ns) /* it came while others were named */
             sampler_listen(s);
-        s->applied_ns = sample->time_ns;
         sideband_apply(s->sideband, sample->time_ns, on_mapped, s);
     }
     const uint64_t *words = (const uint64_t *)(sample + 1);
@@ -452,7 +452,6 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
     while (r == 0 && records_take(&s->records, &record) && on_record(s, record.data, record.size) == 0)
         ;
     if (s->sideband) {
-        s->applied_ns = UINT64_MAX;
         sideband_apply(s->sideband, UINT64_MAX, on_mapped, s);
         map_foreach (&s->processes, slot) {
             struct subject *process = (struct subject *)(uintptr_t)slot->value;

@@ -41,7 +41,6 @@ struct sampler {
     size_t lacked_rows;    /* processes whose files did not all find room */
     size_t folded;         /* processes that share a place in the profile with others of their name */
     uint64_t announced_ns; /* its news are known until then */
-    uint64_t applied_ns;   /* and what happened until then is being applied */
     struct map processes;  /* pid -> struct subject *, or 0: cannot be read */
     struct sampler_process *description; /* scratch: it is large */
     uint32_t serial;                     /* of the last description that was published */
@@ -84,6 +83,7 @@ struct sampler_newcomer {
     pid_t pid;
     uid_t user;
     uint64_t time_ns;
+    const struct sampler_sample *sample; /* NULL: none */
 };
 enum { SAMPLER_NEWCOMERS = SUBJECT_OPEN_MAX };
 void sampler_meet(struct sampler *s, const struct sampler_newcomer *newcomers, size_t count);

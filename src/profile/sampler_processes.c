@@ -20,6 +20,7 @@
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
 #define REFRESH_YOUNG_NS (5 * NS_PER_MS)
 #define COMPILED_REFRESH NS_PER_S
+#define NOTED_LATE_NS    NS_PER_MS /* between what happens and the kernel's announcement of it */
 
 bool sampler_in_cgroup(const char *wanted, pid_t pid)
 {
@@ -61,7 +62,6 @@ static void publish_description(struct sampler *s, struct subject *process)
     if (bpf_map_update_elem(map, &key, s->description, BPF_ANY) < 0) /* an old one may be wrong */
         bpf_map_delete_elem(map, &key);
     process->published_ns = clock_monotonic_ns();
-    process->walked = false;
 }
 
 void sampler_publish(struct sampler *s, struct subject *process)
@@ -169,11 +169,29 @@ static bool can_be_read(struct sampler *s, const struct sampler_newcomer *n)
            !(s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, n->pid));
 }
 
+/* What was announced of a process is enough where all its files are known. */
+static int begin_open(struct sampler *s, const struct sampler_newcomer *n, struct subject **ret_subject)
+{
+    struct subject_seen seen = {.until_ns = s->announced_ns - MIN(s->announced_ns, (uint64_t)NOTED_LATE_NS)};
+    struct mapping_note *notes;
+    char name[sizeof(n->sample->name) + 1] = "";
+    if (!n->sample || !s->sideband || sideband_notes_ahead(s->sideband, n->pid, &notes, &seen.count) < 0)
+        return subject_begin_open(s->namers, n->pid, NULL, ret_subject);
+    memcpy(name, n->sample->name, sizeof(n->sample->name));
+    seen.name = n->sample->tid == n->sample->pid && *name ? name : NULL;
+    seen.notes = notes;
+    memcpy(seen.owner.users, n->sample->owner.users, sizeof(seen.owner.users));
+    seen.owner.user_namespace = n->sample->owner.user_namespace;
+    int r = subject_begin_open(s->namers, n->pid, &seen, ret_subject);
+    free(notes);
+    return r;
+}
+
 void sampler_meet(struct sampler *s, const struct sampler_newcomer *newcomers, size_t count)
 {
     struct subject *begun[SAMPLER_NEWCOMERS] = {NULL};
     for (size_t i = 0; i < count; i++)
-        if (!can_be_read(s, &newcomers[i]) || subject_begin_open(s->namers, newcomers[i].pid, &begun[i]) < 0)
+        if (!can_be_read(s, &newcomers[i]) || begin_open(s, &newcomers[i], &begun[i]) < 0)
             begun[i] = NULL;
     for (size_t i = 0; i < count; i++)
         if (begun[i] && subject_end_open(s->namers, begun[i], s->description) == 0)

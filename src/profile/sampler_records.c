@@ -78,13 +78,14 @@ void sampler_meet_new(struct sampler *s)
     for (size_t i = 0; records_ahead(&s->records, i, &record); i++) {
         const struct sampler_sample *sample = record.data;
         if (record.size < sizeof(*sample) || sample->kind != SAMPLE_COPY ||
-            map_get(&s->processes, sample->pid) || (kill((pid_t)sample->pid, 0) < 0 && errno == ESRCH))
+            map_get(&s->processes, sample->pid))
             continue;
         if (is_among(newcomers, count, (pid_t)sample->pid))
             continue;
         if (clock_monotonic_ns() - s->now_ns > SAMPLER_POLL_NS)
             break;
-        newcomers[count++] = (struct sampler_newcomer){(pid_t)sample->pid, sample->user, sample->time_ns};
+        newcomers[count++] =
+            (struct sampler_newcomer){(pid_t)sample->pid, sample->user, sample->time_ns, sample};
         if (count == SAMPLER_NEWCOMERS) {
             sampler_meet(s, newcomers, count);
             count = 0;

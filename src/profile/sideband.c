@@ -54,9 +54,9 @@ struct sideband {
     size_t ring_count;
     ARRAY(struct note) pending;
     bool sorted;
-    size_t applied;       /* of the pending ones */
-    struct map processes; /* pid -> struct known * */
-    uint64_t lost;
+    size_t applied;          /* of the pending ones */
+    struct map processes;    /* pid -> struct known * */
+    uint64_t lost, lost_ns;  /* how many, and when that was last */
     uint8_t record[1 << 16]; /* one that lies across the buffer's end */
 };
 
@@ -253,6 +253,7 @@ int sideband_take(struct sideband *s, const void *record, size_t size)
         break;
     case PERF_RECORD_LOST:
         s->lost += size >= 16 ? word(body + 8) : 1;
+        s->lost_ns = MAX(s->lost_ns, n.time_ns);
         return 0;
     default:
         return 0;
@@ -265,6 +266,7 @@ int sideband_take(struct sideband *s, const void *record, size_t size)
     if (s->pending.count >= PENDING_LIMIT || array_add(&s->pending, n) < 0) {
         free(n.path);
         s->lost++;
+        s->lost_ns = MAX(s->lost_ns, n.time_ns);
     }
     s->sorted = false;
     return 0;
@@ -371,18 +373,21 @@ static bool apply(struct sideband *s, struct note *n)
     }
 }
 
-void sideband_apply(struct sideband *s, uint64_t until_ns, void (*changed)(void *context, pid_t pid),
-                    void *context)
+static void sort(struct sideband *s)
 {
-    if (!s->sorted && s->pending.count > s->applied) {
+    if (!s->sorted && s->pending.count > s->applied)
         qsort(s->pending.at + s->applied, s->pending.count - s->applied, sizeof(*s->pending.at), by_time);
-        s->sorted = true;
-    }
+    s->sorted = true;
+}
+
+void sideband_apply(struct sideband *s, uint64_t until_ns, sideband_changed_fn *changed, void *context)
+{
+    sort(s);
     size_t before = s->applied;
     for (; s->applied < s->pending.count && s->pending.at[s->applied].time_ns <= until_ns; s->applied++) {
         struct note *n = &s->pending.at[s->applied];
         if (apply(s, n) && changed)
-            changed(context, (pid_t)n->pid);
+            changed(context, (pid_t)n->pid, n->time_ns);
         free(n->path);
         n->path = NULL;
     }
@@ -416,6 +421,51 @@ int sideband_notes(const struct sideband *s, pid_t pid, struct mapping_note **re
     }
     *ret_notes = notes;
     *ret_count = k->mappings.count;
+    return 0;
+}
+
+typedef ARRAY(struct mapping_note) note_list;
+
+static int add_note(note_list *list, const struct note *n)
+{
+    const struct mapping_note note = {n->start, n->end, n->offset, n->device, n->inode, n->path};
+    size_t kept = 0;
+    array_foreach (list, at)
+        if (at->start < note.start || at->end > note.end)
+            list->at[kept++] = *at;
+    list->count = kept;
+    return array_add(list, note);
+}
+
+int sideband_notes_ahead(struct sideband *s, pid_t pid, struct mapping_note **ret_notes, size_t *ret_count)
+{
+    uint64_t *at = map_get(&s->processes, (uint64_t)pid);
+    const struct known *k = at ? (const struct known *)(uintptr_t)*at : NULL;
+    uint64_t exec_ns = k ? k->process.exec_ns : 0;
+    note_list list = {0};
+    int r = 0;
+    sort(s);
+    for (size_t i = 0; k && r == 0 && i < k->mappings.count; i++)
+        r = add_note(&list, &k->mappings.at[i]);
+    for (size_t i = s->applied; r == 0 && i < s->pending.count; i++) {
+        const struct note *n = &s->pending.at[i];
+        if (n->pid != (uint32_t)pid)
+            continue;
+        if (n->type == PERF_RECORD_MMAP2) {
+            r = add_note(&list, n);
+        } else if (n->type != PERF_RECORD_EXIT) {
+            array_clear(&list);
+            exec_ns = n->type == PERF_RECORD_COMM ? n->time_ns : 0;
+        }
+    }
+    if (r == 0 && (!exec_ns || exec_ns <= s->lost_ns || !list.count))
+        r = -ENOENT;
+    if (r < 0) {
+        array_done(&list);
+        return r;
+    }
+    *ret_notes = list.at;
+    *ret_count = list.count;
     return 0;
 }
 

@@ -24,8 +24,10 @@ int sideband_watch(const struct sideband *sideband, int epoll);
 /* Takes what was announced since the last call; it counts only once sideband_apply() gets there. */
 void sideband_read(struct sideband *sideband);
 
-/* Applies what happened until then (CLOCK_MONOTONIC); changed is called for each process that mapped code. */
-void sideband_apply(struct sideband *sideband, uint64_t until_ns, void (*changed)(void *context, pid_t pid),
+/* Applies what happened until then (CLOCK_MONOTONIC); changed is called for each process that mapped code,
+ * with when it did. */
+typedef void sideband_changed_fn(void *context, pid_t pid, uint64_t time_ns);
+void sideband_apply(struct sideband *sideband, uint64_t until_ns, sideband_changed_fn *changed,
                     void *context);
 
 struct sideband_process {
@@ -42,6 +44,11 @@ bool sideband_find(const struct sideband *sideband, pid_t pid, struct sideband_p
  * announcement. -ENOENT when that is nothing. */
 int sideband_notes(const struct sideband *sideband, pid_t pid, struct mapping_note **ret_notes,
                    size_t *ret_count);
+
+/* The same of the program that it runs, also of what was announced and is not applied yet. -ENOENT when it
+ * was not seen to start the program, or announcements were lost since. */
+int sideband_notes_ahead(struct sideband *sideband, pid_t pid, struct mapping_note **ret_notes,
+                         size_t *ret_count);
 
 /* Announcements that were lost because a buffer was full. */
 uint64_t sideband_lost(const struct sideband *sideband);

@@ -17,6 +17,7 @@
 enum {
     STACKS_MAX = 2048, /* that are kept with their names */
     FRAMES_MAX = 16384,
+    NOTES_MAX = 4096, /* bytes of what was announced of a process that is opened */
     ASK_MAX = 1 << 20 /* bytes: many copies of stacks; what is more than a message goes in a file */
 };
 #define MOVING_NS NS_PER_S /* how long names in a heap that moves are believed */
@@ -49,7 +50,6 @@ static struct subject *new_subject(pid_t pid, struct namer *namer)
     if (!s)
         return NULL;
     s->pid = pid;
-    s->owner = owner_of(pid);
     s->namer = namer;
     s->namer_number = namer->number;
     s->born_ns = s->loaded_ns = clock_monotonic_ns();
@@ -89,18 +89,59 @@ bool subject_is_lost(const struct namers *r, struct subject *s)
     return false;
 }
 
-int subject_begin_open(struct namers *r, pid_t pid, struct subject **ret_subject)
+static void add_notes(struct namers *r, const struct mapping_note *notes, size_t count)
 {
-    struct namer *namer;
-    if (kill(pid, 0) < 0 && errno == ESRCH)
-        return -ESRCH;
-    int result = namers_find(r, pid, 0, &namer);
+    for (size_t i = 0; i < count; i++) {
+        const char *path = notes[i].path ? notes[i].path : "";
+        const struct namer_note note = {.start = notes[i].start,
+                                        .end = notes[i].end,
+                                        .offset = notes[i].offset,
+                                        .device = notes[i].device,
+                                        .inode = notes[i].inode,
+                                        .path_length = (uint32_t)strlen(path)};
+        namers_add(r, &note, sizeof(note));
+        namers_add(r, path, note.path_length);
+    }
+}
+
+/* The questions of as many processes as may be begun fit into a socket together. */
+static bool fits(const struct subject_seen *seen)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < seen->count; i++)
+        bytes += sizeof(struct namer_note) + (seen->notes[i].path ? strlen(seen->notes[i].path) : 0);
+    return bytes <= NOTES_MAX;
+}
+
+static int find_namer(struct namers *r, pid_t pid, struct namer **ret_namer)
+{
+    return kill(pid, 0) < 0 && errno == ESRCH ? -ESRCH : namers_find(r, pid, 0, ret_namer);
+}
+
+int subject_begin_open(struct namers *r, pid_t pid, const struct subject_seen *seen,
+                       struct subject **ret_subject)
+{
+    bool noted = seen && seen->count && fits(seen);
+    struct namer *namer = noted ? namers_of(r, &seen->owner) : NULL;
+    bool known = namer;
+    int result = known ? 0 : find_namer(r, pid, &namer);
     if (result < 0)
         return result;
     struct subject *s = new_subject(pid, namer);
     if (!s)
         return -ENOMEM;
-    namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_OPEN, .batch = r->batch});
+    s->owner = known ? seen->owner.users[1] : owner_of(pid);
+    if (seen && seen->name) {
+        snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, seen->name);
+        proc_make_printable(s->name);
+    }
+    if (noted)
+        s->loaded_ns = seen->until_ns;
+    namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_OPEN,
+                                            .batch = r->batch,
+                                            .count = noted ? (uint32_t)seen->count : 0});
+    if (noted)
+        add_notes(r, seen->notes, seen->count);
     result = namers_send(r, namer, pid);
     if (result < 0)
         subject_free(r, s);
@@ -123,7 +164,7 @@ int subject_end_open(struct namers *r, struct subject *s, struct sampler_process
         return result;
     }
     take_facts(s, &answered);
-    if (proc_open(s->pid, &proc) == 0) {
+    if (!*s->name && proc_open(s->pid, &proc) == 0) {
         proc_read_name(proc, name);
         snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, name);
     }
@@ -135,27 +176,12 @@ int subject_open(struct namers *r, pid_t pid, struct sampler_process *ret_descri
                  struct subject **ret_subject)
 {
     struct subject *s;
-    int result = subject_begin_open(r, pid, &s);
+    int result = subject_begin_open(r, pid, NULL, &s);
     if (result == 0)
         result = subject_end_open(r, s, ret_description);
     if (result == 0)
         *ret_subject = s;
     return result;
-}
-
-static void add_notes(struct namers *r, const struct mapping_note *notes, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const char *path = notes[i].path ? notes[i].path : "";
-        const struct namer_note note = {.start = notes[i].start,
-                                        .end = notes[i].end,
-                                        .offset = notes[i].offset,
-                                        .device = notes[i].device,
-                                        .inode = notes[i].inode,
-                                        .path_length = (uint32_t)strlen(path)};
-        namers_add(r, &note, sizeof(note));
-        namers_add(r, path, note.path_length);
-    }
 }
 
 int subject_open_ended(struct namers *r, pid_t pid, uid_t user, const struct mapping_note *notes,
@@ -169,6 +195,7 @@ int subject_open_ended(struct namers *r, pid_t pid, uid_t user, const struct map
     struct subject *s = new_subject(pid, namer);
     if (!s)
         return -ENOMEM;
+    s->owner = owner_of(pid);
     s->gone = true;
     namers_begin_ask(
         r, &(struct namer_ask){.verb = NAMER_OPEN_ENDED, .batch = r->batch, .count = (uint32_t)count});
@@ -323,7 +350,6 @@ static void keep_stack(const struct namers *r, struct subject *s, uint64_t key,
 struct wanted {
     struct subject *subject;
     uint64_t key;
-    bool walks;
 };
 
 static size_t item_words(const struct namers_stack *stack)
@@ -360,7 +386,7 @@ static uint32_t add_next(struct namers *r, const struct namer *namer, uint64_t n
             sizeof(struct namer_item) + sizeof(*next.sample) + item_words(&next) * sizeof(*next.words);
         if (r->ask.length + bytes > ASK_MAX)
             break;
-        const struct wanted one = {next.subject, stack_key(&next), next.walks};
+        const struct wanted one = {next.subject, stack_key(&next)};
         forget_old(one.subject, &next, now_ns);
         if (find_kept(r, one.subject, one.key))
             continue;
@@ -385,7 +411,6 @@ static void keep_answers(struct namers *r, const struct wanted *wanted, uint32_t
         at += sizeof(stack);
         if (stack.known) {
             s->refresh_wanted |= stack.refresh_wanted;
-            s->walked |= wanted[i].walks && r->options.lazy;
             if (s->epoch != s->namer->epoch) {
                 forget_stacks(s);
                 s->epoch = s->namer->epoch;
@@ -398,7 +423,7 @@ static void keep_answers(struct namers *r, const struct wanted *wanted, uint32_t
 
 static int ask_for(struct namers *r, const struct namers_stack *stack, uint64_t key, uint64_t now_ns)
 {
-    struct wanted wanted[NAMER_STACKS_MAX] = {{stack->subject, key, stack->walks}};
+    struct wanted wanted[NAMER_STACKS_MAX] = {{stack->subject, key}};
     struct namer *namer = stack->subject->namer;
     struct answered answered;
     struct namer_ask ask = {.verb = NAMER_NAME, .batch = r->batch, .now_ns = now_ns};

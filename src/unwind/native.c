@@ -335,6 +335,16 @@ static struct native_file *file_of(struct native_files *files, const struct modu
     return file;
 }
 
+bool native_files_know(struct native_files *files, const struct modules *modules)
+{
+    array_foreach (&modules->list, m) {
+        const struct native_file *file = m->executable ? file_of(files, m) : NULL;
+        if (m->executable && (!file || !file->elf))
+            return false;
+    }
+    return true;
+}
+
 /* As long as the native lives, the file is not closed: what it runs may point into it. */
 static struct native_file *hold(struct native *native, struct native_file *file)
 {

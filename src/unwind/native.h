@@ -62,6 +62,10 @@ int native_open_shared(pid_t pid, struct native_files *files, struct native **re
 
 /* The same for mappings that are known already; they are taken over, also when this fails. */
 int native_open_modules(struct modules *modules, struct native_files *files, struct native **ret_native);
+
+/* Are all files of their code open already? */
+bool native_files_know(struct native_files *files, const struct modules *modules);
+
 void native_free(struct native *native);
 DEFINE_FREEP(struct native, native_free)
 

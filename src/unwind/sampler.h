@@ -261,6 +261,13 @@ struct sampler_request {
     sampler_u32 unused;
 };
 
+/* Whose a process is, as /proc/PID/status says it: real, effective, saved and file system's user, and the
+ * number of the user namespace; 0: not known. */
+struct sampler_owner {
+    sampler_u32 users[4];
+    sampler_u32 user_namespace;
+};
+
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
  * A user frame is its pc; with SAMPLER_SCRIPT in the top bits, four words follow: *(fp-8), *(fp-16),
  * *(fp-32),
@@ -283,6 +290,8 @@ struct sampler_sample {
     sampler_u32
         goroutine; /* of the records of locks: which one waits, or lets others go on; 0: the thread does */
     char name[16];
+    struct sampler_owner owner; /* of SAMPLE_COPY alone */
+    sampler_u32 unused;
 };
 
 #define SAMPLER_TAG_SHIFT 60

@@ -440,6 +440,16 @@ static void confined_processes_are_one_domain(void **state)
     assert_true(domain_same(&first, &second));
     assert_false(domain_same(&first, &user));
     assert_false(domain_same(&first, &with_rights));
+    struct domain_owner owner;
+    struct domain ended = domain_of_ended(65534);
+    struct stat namespace;
+    assert_int_equal(stat("/proc/self/ns/user", &namespace), 0);
+    assert_true(domain_owner(&user, &owner));
+    for (size_t i = 0; i < ARRAY_SIZE(owner.users); i++)
+        assert_int_equal(owner.users[i], 65534);
+    assert_int_equal(owner.user_namespace, namespace.st_ino);
+    assert_false(domain_owner(&first, &owner)); /* of many users */
+    assert_false(domain_owner(&ended, &owner)); /* of any namespace */
     end(a);
     end(b);
     end(c);

@@ -2,10 +2,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/namer.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "broker/protocol.h"
@@ -112,11 +116,84 @@ static void rows_wait_for_a_stack_that_leads_there(void **state)
     namer_kind.forget(namer, getpid());
 }
 
+/* What this process has mapped of code, as the kernel would have announced it; with nowhere, also code of no
+ * file. */
+static size_t put_notes(uint8_t *out, bool nowhere, uint32_t *ret_count)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[1024], path[512], rights[8];
+    unsigned long start, end, offset, inode;
+    unsigned major, minor;
+    uint8_t *at = out;
+    assert_non_null(maps);
+    for (*ret_count = 0; fgets(line, sizeof(line), maps);) {
+        *path = '\0';
+        int n = sscanf(line, "%lx-%lx %7s %lx %x:%x %lu %511s", &start, &end, rights, &offset, &major, &minor,
+                       &inode, path);
+        if (n < 7 || rights[2] != 'x' || start >> 47)
+            continue;
+        const struct namer_note note = {
+            start, end, offset, makedev(major, minor), inode, (uint32_t)strlen(path), 0};
+        memcpy(at, &note, sizeof(note));
+        memcpy(at + sizeof(note), path, note.path_length);
+        at += sizeof(note) + note.path_length;
+        ++*ret_count;
+    }
+    fclose(maps);
+    if (nowhere) {
+        const struct namer_note note = {.start = 0x10000, .end = 0x20000};
+        memcpy(at, &note, sizeof(note));
+        at += sizeof(note);
+        ++*ret_count;
+    }
+    return (size_t)(at - out);
+}
+
+/* Opens a process that has ended, of which that was announced. */
+static int open_announced(pid_t pid, bool nowhere, struct sampler_process *ret_description)
+{
+    static uint8_t question[1 << 16];
+    struct namer_ask head = {.verb = NAMER_OPEN, .batch = 1};
+    struct namer_answer answered;
+    struct problem problem;
+    void *answer;
+    size_t length = sizeof(head) + put_notes(question + sizeof(head), nowhere, &head.count);
+    memcpy(question, &head, sizeof(head));
+    int r = namer_kind.work(namer, pid, question, length, &answer, &length, &problem);
+    if (r < 0)
+        return r;
+    memcpy(&answered, answer, sizeof(answered));
+    assert_true(answered.described);
+    memset(ret_description, 0, sizeof(*ret_description));
+    memcpy(ret_description, (char *)answer + sizeof(answered), length - sizeof(answered));
+    free(answer);
+    namer_kind.forget(namer, pid);
+    return 0;
+}
+
+static void programs_that_are_known_need_not_be_read(void **state)
+{
+    const uint64_t here = (uintptr_t)programs_that_are_known_need_not_be_read;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    begin(true);
+    assert_int_equal(open_announced(pid, false, &description), -ESRCH); /* no file of it is known */
+    ask(NAMER_OPEN, &description);
+    walk(here);
+    assert_int_equal(open_announced(pid, false, &description), 0);
+    assert_int_equal(mapping_at(&description, here)->code, CODE_ROWS);
+    assert_int_equal(open_announced(pid, true, &description), -ESRCH); /* a runtime's, perhaps */
+    namer_kind.forget(namer, getpid());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_read_with_the_process),
         cmocka_unit_test(rows_wait_for_a_stack_that_leads_there),
+        cmocka_unit_test(programs_that_are_known_need_not_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

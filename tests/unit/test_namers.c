@@ -107,7 +107,7 @@ static int begin(uint32_t number, struct lent_worker *ret_worker)
 {
     static bool there[3];
     int pair[2];
-    *ret_worker = (struct lent_worker){.number = number, .socket = -1};
+    *ret_worker = (struct lent_worker){.number = number, .socket = -1, .owner = {{1, 1, 1, 1}, 4 + number}};
     if (there[number] && !(ended & 1 << number))
         return 0;
     if (ended & 1 << number) {
@@ -477,9 +477,9 @@ static void several_are_begun_before_one_has_answered(void **state)
     static struct sampler_process of_a, of_b;
     struct subject *a, *b, *other;
     begin_both();
-    assert_int_equal(subject_begin_open(namers, OF_A, &a), 0);
-    assert_int_equal(subject_begin_open(namers, OF_B, &b), 0);
-    assert_int_equal(subject_begin_open(namers, 1, &other), 0); /* of B's domain */
+    assert_int_equal(subject_begin_open(namers, OF_A, NULL, &a), 0);
+    assert_int_equal(subject_begin_open(namers, OF_B, NULL, &b), 0);
+    assert_int_equal(subject_begin_open(namers, 1, NULL, &other), 0); /* of B's domain */
     assert_int_equal(subject_end_open(namers, a, &of_a), 0);
     assert_int_equal(subject_end_open(namers, b, &of_b), 0);
     assert_int_equal(subject_end_open(namers, other, NULL), 0);
@@ -492,15 +492,50 @@ static void several_are_begun_before_one_has_answered(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* Who runs a program of known files need not be there any more; whose it is, the kernel has said. */
+static void what_was_seen_of_a_process_goes_to_its_domain(void **state)
+{
+    enum { NOBODY = 0x7fffff00 }; /* no process has such a number */
+    struct mapping_note note = {
+        .start = 0x1000, .end = 0x2000, .device = 1, .inode = 2, .path = "/bin/program"};
+    struct subject_seen seen = {{{1, 1, 1, 1}, 6}, "seen", &note, 1, 17};
+    struct subject *a, *b, *other;
+    char path[8192];
+    begin_both();
+    assert_int_equal(subject_begin_open(namers, NOBODY, &seen, &other),
+                     -ESRCH); /* there is no namer of it yet */
+    assert_int_equal(subject_open(namers, OF_A, NULL, &a), 0);
+    assert_int_equal(subject_begin_open(namers, NOBODY, &seen, &other), -ESRCH);
+    assert_int_equal(subject_open(namers, OF_B, NULL, &b), 0);
+    assert_int_equal(subject_begin_open(namers, NOBODY, &seen, &other), 0);
+    assert_int_equal(subject_end_open(namers, other, NULL), 0);
+    assert_string_equal(named(other, 0x1010), "of_b");
+    assert_string_equal(other->name, "seen");
+    assert_int_equal(other->loaded_ns, 17);
+    subject_free(namers, other);
+    seen.owner.users[2] = 0;
+    assert_int_equal(subject_begin_open(namers, NOBODY, &seen, &other), -ESRCH);
+    seen.owner.users[2] = 1;
+    seen.count = 0;
+    assert_int_equal(subject_begin_open(namers, NOBODY, &seen, &other), -ESRCH);
+    seen.count = 1;
+    memset(path, 'x', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    note.path = path; /* more than fits beside others */
+    assert_int_equal(subject_begin_open(namers, NOBODY, &seen, &other), -ESRCH);
+    end_both(a, b);
+    assert_int_equal(failed, 0);
+}
+
 /* The first answer does not come: none of its other processes has one, and another namer's has its own. */
 static void those_of_one_that_ends_are_lost_together(void **state)
 {
     struct subject *a, *b, *other;
     begin_both();
     lies[1].silent = true;
-    assert_int_equal(subject_begin_open(namers, OF_B, &b), 0);
-    assert_int_equal(subject_begin_open(namers, OF_A, &a), 0);
-    if (subject_begin_open(namers, 1, &other) < 0) /* it may have ended by then */
+    assert_int_equal(subject_begin_open(namers, OF_B, NULL, &b), 0);
+    assert_int_equal(subject_begin_open(namers, OF_A, NULL, &a), 0);
+    if (subject_begin_open(namers, 1, NULL, &other) < 0) /* it may have ended by then */
         other = NULL;
     assert_true(subject_end_open(namers, b, NULL) < 0);
     assert_int_equal(subject_end_open(namers, a, NULL), 0);
@@ -537,14 +572,12 @@ static void after_a_copy_was_walked_more_may_be_known(void **state)
     assert_int_equal(of_a.count, 1);
     assert_int_equal(of_a.mappings[0].code, CODE_UNMET);
     assert_string_equal(named(a, 0x1010), "of_a");
-    assert_false(a->walked); /* names alone have no rows read */
     const uint64_t words[] = {0x1010, 0x7000, 0x7100, 0};
     const struct sampler_sample copy = {.pid = (uint32_t)a->pid, .user_words = 4, .kind = SAMPLE_COPY};
     enum sampler_end end;
     stack.count = 0;
     subject_walk(namers, a, profile, &copy, words, 1, &stack, &end);
     assert_int_equal(stack.count, 1);
-    assert_true(a->walked);
     end_both(a, NULL);
     assert_int_equal(failed, 0);
 }
@@ -585,6 +618,7 @@ int main(void)
         cmocka_unit_test(what_is_not_settled_is_asked_for_again),
         cmocka_unit_test(what_is_not_known_has_no_name),
         cmocka_unit_test(several_are_begun_before_one_has_answered),
+        cmocka_unit_test(what_was_seen_of_a_process_goes_to_its_domain),
         cmocka_unit_test(those_of_one_that_ends_are_lost_together),
         cmocka_unit_test(after_a_copy_was_walked_more_may_be_known),
         cmocka_unit_test(one_that_is_idle_is_ended),

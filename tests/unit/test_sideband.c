@@ -79,9 +79,14 @@ static void runs_program(struct sideband *s, uint32_t pid, uint64_t time_ns)
     assert_int_equal(announce(s, &a, time_ns), 0);
 }
 
-static void count_changes(void *context, pid_t pid)
+static void count_changes(void *context, pid_t pid, uint64_t time_ns)
 {
     *(int *)context += pid == 7;
+}
+
+static void keep_time(void *context, pid_t pid, uint64_t time_ns)
+{
+    *(uint64_t *)context = time_ns;
 }
 
 static void follows_a_process_in_order_of_time(void **state)
@@ -124,6 +129,54 @@ static void follows_a_process_in_order_of_time(void **state)
     sideband_free(s);
 }
 
+static size_t count_ahead(struct sideband *s, pid_t pid, const char *first)
+{
+    struct mapping_note *notes;
+    size_t count;
+    int r = sideband_notes_ahead(s, pid, &notes, &count);
+    if (r < 0) {
+        assert_int_equal(r, -ENOENT);
+        return 0;
+    }
+    assert_string_equal(notes[0].path, first);
+    free(notes);
+    return count;
+}
+
+static void announces_a_program_before_it_is_applied(void **state)
+{
+    struct sideband *s = NULL;
+    struct announcement lost = {.header = {.type = PERF_RECORD_LOST, .size = sizeof(lost.header)}};
+    uint64_t at_ns = 0;
+    assert_int_equal(sideband_new(&s), 0);
+    assert_int_equal(mapped(s, 7, 0x1000, 0x1000, 0, 10, "/bin/first", 10), 0);
+    assert_int_equal(count_ahead(s, 7, ""), 0); /* that it mapped more before is possible */
+    runs_program(s, 7, 20);
+    assert_int_equal(count_ahead(s, 7, ""), 0);
+    assert_int_equal(mapped(s, 7, 0x5000, 0x1000, 0, 12, "/lib/late", 40), 0);
+    assert_int_equal(mapped(s, 7, 0x1000, 0x1000, 0, 11, "/bin/second", 30), 0);
+    assert_int_equal(mapped(s, 8, 0x1000, 0x1000, 0, 11, "/bin/other", 35), 0);
+    assert_int_equal(count_ahead(s, 7, "/bin/second"), 2);
+    sideband_apply(s, 30, keep_time, &at_ns);
+    assert_int_equal(at_ns, 30);
+    assert_int_equal(count_ahead(s, 7, "/bin/second"), 2);
+    assert_int_equal(mapped(s, 7, 0x0000, 0x3000, 0, 13, "/lib/over", 50), 0);
+    assert_int_equal(count_ahead(s, 7, "/lib/late"), 2); /* in the place of the program */
+    began(s, PERF_RECORD_EXIT, 7, 3, 55);
+    assert_int_equal(count_ahead(s, 7, "/lib/late"), 2);
+    /* What of it was lost cannot be known. */
+    put_word(&lost, 1);
+    put_word(&lost, 3);
+    assert_int_equal(announce(s, &lost, 60), 0);
+    assert_int_equal(count_ahead(s, 7, ""), 0);
+    runs_program(s, 8, 70);
+    assert_int_equal(mapped(s, 8, 0x1000, 0x1000, 0, 11, "/bin/second", 80), 0);
+    assert_int_equal(count_ahead(s, 8, "/bin/second"), 1);
+    began(s, PERF_RECORD_FORK, 8, 3, 90); /* another one with its number */
+    assert_int_equal(count_ahead(s, 8, ""), 0);
+    sideband_free(s);
+}
+
 static void refuses_damaged_records(void **state)
 {
     struct sideband *s = NULL;
@@ -141,6 +194,7 @@ static void refuses_damaged_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(follows_a_process_in_order_of_time),
+                                       cmocka_unit_test(announces_a_program_before_it_is_applied),
                                        cmocka_unit_test(refuses_damaged_records)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
