@@ -23,10 +23,12 @@ int domain_of(const struct proc *proc, struct domain *ret_domain)
 {
     enum { STATUS_MAX = 64 << 10 };
     _cleanup_(freep) char *status = NULL;
-    struct stat directory, namespace;
+    struct stat owned, namespace;
     size_t length;
     struct domain domain = {.owner = 0};
-    if (fstat(proc->directory, &directory) < 0 || fstatat(proc->directory, "ns/user", &namespace, 0) < 0 ||
+    /* Not the directory itself, which is always its effective user's. */
+    if (fstatat(proc->directory, "status", &owned, 0) < 0 ||
+        fstatat(proc->directory, "ns/user", &namespace, 0) < 0 ||
         proc_read(proc, "status", STATUS_MAX, &status, &length) < 0 ||
         !proc_parse_status_text(status, length, "Uid", domain.users, sizeof(domain.users)) ||
         !proc_exists(proc))
@@ -34,7 +36,7 @@ int domain_of(const struct proc *proc, struct domain *ret_domain)
     bool confined = is_confined(domain.users);
     if (confined)
         snprintf(domain.users, sizeof(domain.users), "confined");
-    domain.owner = confined ? 0 : directory.st_uid; /* which would be itself */
+    domain.owner = confined ? 0 : owned.st_uid; /* which would be itself */
     domain.user_namespace = namespace.st_ino;
     *ret_domain = domain;
     return 0;

@@ -1,8 +1,8 @@
 /* A domain of trust: processes that could do to each other what a worker that reads them could do to them.
  * They have the same user, real, effective and saved, and the same user namespace; and the kernel either lets
- * that user trace them or does not (the owner of /proc/PID is root then: who runs a program with more rights
- * than his own is not in his domain). Confined processes of sonde, each of which has a user of its own, are
- * one domain. */
+ * that user trace them or does not (the owner of the files in /proc/PID is root then: who runs a program with
+ * more rights than his own is not in his domain). Confined processes of sonde, each of which has a user of
+ * its own, are one domain. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BROKER_DOMAIN_H
 #define BROKER_DOMAIN_H

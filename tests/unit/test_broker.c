@@ -9,6 +9,7 @@
 #include <linux/bpf.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -33,6 +34,8 @@ static char secret[] = "what is in a target's memory";
 
 static pid_t sleeper(uid_t user)
 {
+    char path[32];
+    struct stat st;
     pid_t pid = fork();
     if (pid == 0) {
         if (user && setresuid(user, user, user) < 0)
@@ -41,6 +44,9 @@ static pid_t sleeper(uid_t user)
         for (;;)
             pause();
     }
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    while (stat(path, &st) == 0 && st.st_uid != user) /* it is of its user, who may trace it, in a moment */
+        sched_yield();
     return pid;
 }
 
@@ -425,6 +431,26 @@ static struct domain domain_for(pid_t pid, uid_t user)
     return domain;
 }
 
+/* One that its user may not trace, as who runs a program with more rights, is not in its user's domain. */
+static void what_its_user_may_not_trace_is_apart(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    pid_t a = sleeper(65534), b = fork();
+    if (b == 0) {
+        if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
+            _exit(1);
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        pause();
+    }
+    struct domain first = domain_for(a, 65534), second = domain_for(b, 65534);
+    struct domain_owner owner;
+    assert_false(domain_same(&first, &second));
+    assert_false(domain_owner(&second, &owner));
+    end(a);
+    end(b);
+}
+
 /* Each has a user of its own, and the kernel says that user owns it; still they are one domain, so that a
  * host with hundreds of them needs no hundreds of workers. */
 static void confined_processes_are_one_domain(void **state)
@@ -463,6 +489,7 @@ int main(void)
         cmocka_unit_test(one_that_breaks_the_rules),
         cmocka_unit_test(others_are_served_while_a_worker_works),
         cmocka_unit_test(users_have_workers_of_their_own),
+        cmocka_unit_test(what_its_user_may_not_trace_is_apart),
         cmocka_unit_test(confined_processes_are_one_domain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
