@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/macro.h"
 #include "collect/kernel_calls.h"
+#include "collect/kernel_clock.h"
 
 enum { TURNS = 100, RING_BYTES = 1 << 18 };
 enum { BARE, EMPTY, OTHERS, SWITCHES, WAKEUPS, KINDS };
@@ -90,7 +91,8 @@ static struct activity_bpf *load(bool traced)
     if (!bpf)
         die("open");
     kernel_call_kinds((uint8_t *)bpf->rodata->call_kinds);
-    bpf->rodata->counts_queues = bpf->rodata->clocks_agree = 1;
+    bpf->rodata->counts_queues = 1;
+    bpf->rodata->clocks_agree = kernel_clocks_agree();
     bpf_program__set_autoload(bpf->progs.on_switch_without_state, false);
     bpf_program__set_autoload(bpf->progs.on_wakeup, false);
     bpf_program__set_autoload(bpf->progs.on_waking, false); /* not every kernel has its symbols */

@@ -538,27 +538,27 @@ static __always_inline void come_back_unseen(struct task_struct *task, struct th
         count(SONDE_COUNT_MISSED_RUNS);
 }
 
-static __always_inline void switched(_Bool preempted, struct task_struct *previous, struct task_struct *next,
-                                     u32 task_state)
+static __always_inline void switched(struct sonde_kernel_runs *this_cpu, _Bool preempted,
+                                     struct task_struct *previous, struct task_struct *next, u32 task_state)
 {
     u64 now = 0; /* read once for both */
     struct thread_state *out = state_of(previous);
     if (out) {
-        now = switch_ns(previous);
+        now = switch_ns(this_cpu, previous);
         if (out->off_ns)
             come_back_unseen(previous, out, now);
         leave(previous, out, preempted, task_state, now);
     }
     struct thread_state *in = state_of(next);
     if (in)
-        come_back(next, in, now ? now : switch_ns(next), END_SEEN);
+        come_back(next, in, now ? now : switch_ns(this_cpu, next), END_SEEN);
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, _Bool preempted, struct task_struct *previous, struct task_struct *next,
              unsigned int task_state)
 {
-    RUN(sched, switched(preempted, previous, next, task_state));
+    RUN(sched, switched(this_cpu, preempted, previous, next, task_state));
     return 0;
 }
 
@@ -570,8 +570,8 @@ struct task_struct___stated {
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch_without_state, _Bool preempted, struct task_struct *previous, struct task_struct *next)
 {
-    RUN(sched,
-        switched(preempted, previous, next, BPF_CORE_READ((struct task_struct___stated *)previous, __state)));
+    RUN(sched, switched(this_cpu, preempted, previous, next,
+                        BPF_CORE_READ((struct task_struct___stated *)previous, __state)));
     return 0;
 }
 

@@ -4,12 +4,13 @@
 #define BPF_QUEUES_H
 
 #include "bpf/threads.h"
+#include "event/kernel.h"
 
 /* The scheduler's own counts can be read (CONFIG_SCHED_INFO, CONFIG_FAIR_GROUP_SCHED): how long a thread
  * waited for a CPU comes from them. Otherwise on_wakeup finds out. */
 const volatile _Bool counts_queues = 0;
 
-/* The queues' clock goes like CLOCK_MONOTONIC, and is one on all CPUs: both are the time-stamp counter. */
+/* Besides, the clock of a CPU's queue goes like CLOCK_MONOTONIC: both come from the same counter. */
 const volatile _Bool clocks_agree = 0;
 
 /* Times off a CPU that are shorter are summed: SONDE_BRIEF_NS, or 0 for none. */
@@ -19,33 +20,20 @@ volatile unsigned int brief_ns = 0;
  * nanoseconds (switch_ns()): 0 then. */
 static __always_inline u64 between(u64 from, u64 to)
 {
-    return to > from ? to - from : 0;
+    s64 passed = (s64)(to - from);
+    return passed > 0 ? (u64)passed : 0;
 }
 
-/* CLOCK_MONOTONIC less the clock of the scheduler's queues, and when the two were compared, by the latter. */
-static u64 clock_offset, clock_compared;
-
-enum { COMPARE_NS = 1000000, FORGET_NS = 100000000, DRIFT_ONE_OF = 2048 };
-
 /* CLOCK_MONOTONIC at a switch of this CPU, of which task is one side; exact to some hundred nanoseconds where
- * brief times are summed. The scheduler has just read the clock for its queue, and a third of what a run
- * takes would be to read it again. The two drift apart by less than one part in DRIFT_ONE_OF, and are
- * compared every COMPARE_NS. The queue's is then older by what the scheduler has done since, which is
- * sometimes much: the least that was seen counts. */
-static __always_inline u64 switch_ns(struct task_struct *task)
+ * brief times are summed. */
+static __always_inline u64 switch_ns(struct sonde_kernel_runs *this_cpu, struct task_struct *task)
 {
-    if (!counts_queues || !clocks_agree || !brief_ns)
+    if (!clocks_agree || !brief_ns || !this_cpu)
         return bpf_ktime_get_ns();
-    u64 clock = task->se.cfs_rq->rq->clock, offset = clock_offset;
-    s64 passed = (s64)(clock - clock_compared); /* on another CPU it may be a little less than nothing */
-    if (passed < COMPARE_NS && passed > -COMPARE_NS)
-        return clock + offset;
-    u64 now = bpf_ktime_get_ns(), most = offset + (u64)passed / DRIFT_ONE_OF;
-    if (passed > 0 && passed < FORGET_NS && now - clock > most)
-        now = clock + most;
-    clock_offset = now - clock;
-    clock_compared = clock;
-    return now;
+    u64 clock = task->se.cfs_rq->rq->clock;
+    if (sonde_clock_is_due(&this_cpu->clock, clock))
+        sonde_clock_compare(&this_cpu->clock, clock, bpf_ktime_get_ns());
+    return clock + this_cpu->clock.offset;
 }
 
 /* When a record ends: not in the future. */

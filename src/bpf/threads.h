@@ -82,10 +82,24 @@ struct task_struct___filtered {
     struct seccomp seccomp;
 } __attribute__((preserve_access_index));
 
-/* Since Linux 5.9 the kernel counts them. */
+/* What the kernel has to do at its system calls: bits. Since Linux 5.11, in the task's first cache line. */
+struct thread_info {
+    unsigned long syscall_work;
+} __attribute__((preserve_access_index));
+
+struct task_struct___working {
+    struct thread_info thread_info;
+} __attribute__((preserve_access_index));
+
+/* Since Linux 5.9 the kernel counts them. A filter is in force from when the bit is set. */
 static __always_inline u8 filters_of(struct task_struct *task)
 {
+    enum { WORK_SECCOMP = 1 };
     const struct task_struct___filtered *filtered = (const void *)task;
+    const struct task_struct___working *working = (const void *)task;
+    if (bpf_core_field_exists(working->thread_info.syscall_work) &&
+        !(working->thread_info.syscall_work & WORK_SECCOMP))
+        return 0;
     return bpf_core_field_exists(filtered->seccomp.filter_count) ? (u8)filtered->seccomp.filter_count.counter
                                                                  : 0;
 }

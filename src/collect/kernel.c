@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "bpf/missed.h"
 #include "collect/kernel_calls.h"
+#include "collect/kernel_clock.h"
 #include "collect/kernel_order.h"
 #include "collect/kernel_wakers.h"
 
@@ -168,17 +169,6 @@ static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
     memcpy(parts, all, sizeof(all));
 }
 
-/* Whether CLOCK_MONOTONIC is the time-stamp counter, which the scheduler's clock then is too. */
-static bool clock_is_tsc(void)
-{
-    char name[16] = "";
-    FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
-    bool is = file && fgets(name, sizeof(name), file) && strcmp(name, "tsc\n") == 0;
-    if (file)
-        fclose(file);
-    return is;
-}
-
 /* Loads what the families need. */
 static int load(uint32_t families, const struct variant *variant, uint32_t rings,
                 struct activity_bpf **ret_bpf)
@@ -189,7 +179,7 @@ static int load(uint32_t families, const struct variant *variant, uint32_t rings
     kernel_call_kinds((uint8_t *)bpf->rodata->call_kinds);
     bpf->rodata->pid_namespace = own_namespace();
     bpf->rodata->counts_queues = variant->queues;
-    bpf->rodata->clocks_agree = clock_is_tsc();
+    bpf->rodata->clocks_agree = variant->queues && kernel_clocks_agree();
     bpf->rodata->ring_count = rings;
     bpf_map__set_max_entries(bpf->maps.rings, rings);
     struct part parts[PARTS];

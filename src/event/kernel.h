@@ -6,6 +6,7 @@
 #define EVENT_KERNEL_H
 
 #include "event/catalogue.h"
+#include "event/kernel_clock.h"
 
 /* Events that are switched on and off together. FAMILY(ident, "name", the least level that it belongs to,
  * text) */
@@ -62,6 +63,7 @@ enum { SONDE_LOCK_NS = 4000000, SONDE_LOCK_PLACES = 64 };
  * SONDE_TIMED_RUNS. */
 enum { SONDE_TIMED_RUNS = 64 };
 struct sonde_kernel_runs {
+    struct sonde_kernel_clock clock;
     struct {
         uint64_t count, timed_ns;
     } of[SONDE_FAMILY_COUNT];
