@@ -433,11 +433,12 @@ void failure_request_done(struct analysis *a, const struct process *process, str
     }
     array_foreach (&request->spans, span) {
         bool bad = span_failed(a, process, request, span, &failed);
-        count_attempt(groups, &group_count, span, bad ? &failed : NULL);
+        if (!span->shared)
+            count_attempt(groups, &group_count, span, bad ? &failed : NULL);
         if (!bad)
             continue;
         keep_cause(&cause, &failed);
-        struct fault *fault = error || failed.local || failed.passed_on
+        struct fault *fault = error || span->shared || failed.local || failed.passed_on
                                   ? NULL
                                   : charge(a, FINDING_failed_calls, process, failed.words, failed.peer,
                                            failed.start_ns, failed.end_ns);

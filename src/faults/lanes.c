@@ -344,13 +344,36 @@ static bool held_for_nobody(const struct connection *const *list, size_t count, 
     return false;
 }
 
+/* Some of what they served in [from, to) is surely not this request's: another one's, or nobody's who is
+ * known and begun before this one came. What began later may have been asked by this request itself. */
+static bool held_for_others(const struct connection *const *list, size_t count, const struct request *request,
+                            uint64_t from_ns, uint64_t to_ns)
+{
+    for (size_t k = 0; k < count; k++) {
+        const struct lane *l = list[k]->lane;
+        for (size_t i = l->count > LANE_USES ? l->count - LANE_USES : 0; i < l->count; i++) {
+            const struct lane_use *u = &l->uses[i % LANE_USES];
+            bool others = u->owner ? u->owner != request->serial : u->start_ns < request->start_ns;
+            if (others && u->end_ns > from_ns && u->start_ns < to_ns)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A pool that hands a connection on in the callback of whoever gives it back (pg's pool.query) sends what the
+ * next one asks in the wrong context: that one's call is not known as its own (shared), and who has the
+ * connections is not known either. But the call shows when a connection was free. */
 static void waited_for_connection(struct analysis *a, const struct process *process, struct request *request,
-                                  struct path_step *step, const char *peer)
+                                  struct path_step *step, const struct vspan *next)
 {
     static const struct connection *busy[LANES_MAX];
     const struct thread *loop = loop_of(process, request);
+    const char *peer = next->peer;
     size_t count = all_busy(process, loop, peer, step->start_ns, step->end_ns, busy);
-    bool shown = count && !held_for_nobody(busy, count, request, step->start_ns, step->end_ns);
+    bool shown =
+        count && (next->shared ? held_for_others(busy, count, request, step->start_ns, step->end_ns)
+                               : !held_for_nobody(busy, count, request, step->start_ns, step->end_ns));
     struct fault *fault =
         shown ? charge(a, FINDING_connection_pool_starved, process, peer, request, step->start_ns,
                        step->end_ns, loop_net_ns(loop, step->start_ns, step->end_ns))
@@ -362,7 +385,7 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
     step->name = peer;
     fault->lanes = MAX(fault->lanes, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
-        lane_add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
+        add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns, !next->shared);
 }
 
 /* The workers that this thread gives tasks of requests to, when none of them was free; only: the one that has
@@ -455,53 +478,6 @@ static bool is_on_connection(const struct vspan *span)
                           (span->kind == VSPAN_command && database));
 }
 
-/* A pool that hands a connection on in the callback of whoever gives it back (pg's pool.query) sends what the
- * next one asks in the wrong context: that one's call is not known as its own. But it is answered when the
- * answer is read, on a connection on which something was sent while it waited for nothing that was seen. */
-static void answered_from_pool(struct analysis *a, const struct process *process, struct request *request,
-                               size_t index)
-{
-    static const struct connection *busy[LANES_MAX];
-    struct path_step *step = &request->path_steps.at[index];
-    const struct connection *c =
-        request->answered_fd ? connection_get(process, request->answered_fd - 1, request->answered_generation)
-                             : NULL;
-    if (!c || !c->peer_name || !c->lane || c->last_call_end_ns < step->start_ns ||
-        (c->protocol && c->protocol->parallel) ||
-        (c->ended.kind == VSPAN_command && c->ended.wire == SONDE_wire_resp))
-        return;
-    uint64_t asked_ns = c->ended.sent_ns, until_ns = step->end_ns;
-    if (c->ended.owner == request->serial || asked_ns < step->start_ns + WAIT_MIN_NS || asked_ns >= until_ns)
-        return;
-    const struct thread *loop = loop_of(process, request);
-    size_t count = all_busy(process, loop, c->peer_name, step->start_ns, asked_ns, busy);
-    struct fault *fault = count
-                              ? charge(a, FINDING_connection_pool_starved, process, c->peer_name, request,
-                                       step->start_ns, asked_ns, loop_net_ns(loop, step->start_ns, asked_ns))
-                              : NULL;
-    if (!fault)
-        return;
-    excuse(a, process, request, fault, c->peer_name, step->start_ns, asked_ns);
-    fault->lanes = MAX(fault->lanes, (uint32_t)count);
-    for (size_t i = 0; i < count; i++)
-        add_holders(fault, busy[i]->lane, step->start_ns, asked_ns, false);
-    struct path_step own = {.start_ns = asked_ns,
-                            .end_ns = until_ns,
-                            .name = c->peer_name,
-                            .span = VSPAN_NONE,
-                            .class = PATH_PEER};
-    if (array_add(&request->path_steps, own) < 0) {
-        a->failed = true;
-        return;
-    }
-    step = &request->path_steps.at[index];
-    step->class = PATH_FREE;
-    step->name = c->peer_name;
-    step->end_ns = asked_ns;
-    memmove(step + 2, step + 1, (request->path_steps.count - index - 2) * sizeof(*step));
-    step[1] = own;
-}
-
 /* Counts the request once for each address on this machine of which it used connections. */
 static void count_users(struct analysis *a, const struct process *process, const struct request *request)
 {
@@ -520,10 +496,6 @@ static void count_users(struct analysis *a, const struct process *process, const
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
     count_users(a, process, request);
-    size_t count = request->path_steps.count;
-    if (count && request->path_steps.at[count - 1].class == PATH_OTHER &&
-        !request->path_steps.at[count - 1].of_child && request->path_steps.at[count - 1].span == VSPAN_NONE)
-        answered_from_pool(a, process, request, count - 1);
     for (size_t i = 0; i + 1 < request->path_steps.count; i++) {
         struct path_step *step = &request->path_steps.at[i], *next = step + 1;
         if (step->class == PATH_QUEUE && !step->service && step->span != VSPAN_NONE &&
@@ -532,14 +504,11 @@ void lanes_request_done(struct analysis *a, const struct process *process, struc
         if (step->class != PATH_OTHER || step->of_child || step->span != VSPAN_NONE ||
             step->end_ns - step->start_ns < WAIT_MIN_NS)
             continue;
-        if (next->span == VSPAN_NONE || next->class == PATH_RUN) {
-            if (i + 2 == request->path_steps.count)
-                answered_from_pool(a, process, request, i);
+        if (next->span == VSPAN_NONE || next->class == PATH_RUN)
             continue;
-        }
         const struct vspan *span = &request->spans.at[next->span];
         if (is_on_connection(span))
-            waited_for_connection(a, process, request, step, span->peer);
+            waited_for_connection(a, process, request, step, span);
         else if (is_thread_message(span))
             waited_for_worker(a, process, request, step, 0);
     }

@@ -72,8 +72,8 @@ void many_request_done(struct analysis *a, const struct process *process, struct
     const struct thread *thread = (const struct thread *)(uintptr_t)*slot;
     array_foreach (&request->spans, span) {
         bool call = span->kind == VSPAN_command || span->kind == VSPAN_http || span->kind == VSPAN_other;
-        if (!call || !span->peer || span->end_ns <= span->start_ns || span->end_ns > request->end_ns ||
-            span->end_ns - span->start_ns > CALL_MAX_NS)
+        if (!call || span->shared || !span->peer || span->end_ns <= span->start_ns ||
+            span->end_ns > request->end_ns || span->end_ns - span->start_ns > CALL_MAX_NS)
             continue;
         struct asked *asked = asked_of(list, &count, span->peer);
         if (!asked || span->start_ns < asked->until_ns) /* at once with others, or behind them */

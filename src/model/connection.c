@@ -346,11 +346,10 @@ static void call_ended(struct analysis *a, const struct connection *c, const str
     }
 }
 
-/* When the loop that reads an answer now had not got it when it last polled, as far as is surely known: each
- * iteration polls once, and phases are recorded only of iterations that did something. */
-static uint64_t polled_ns(const struct analysis *a, const struct connection *c, const struct call *call)
+/* When the loop that reads an answer for this request now had not got it when it last polled, as far as is
+ * surely known: each iteration polls once, and phases are recorded only of iterations that did something. */
+static uint64_t polled_ns(const struct connection *c, const struct request *owner)
 {
-    const struct request *owner = request_open(a, call->owner);
     uint64_t *slot = owner ? map_get(&c->process->threads, (uint64_t)owner->tid) : NULL;
     const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
     return thread ? thread->phases_end_ns[thread->last_phase < SONDE_uv_phase_poll ? 2 : 1] : 0;
@@ -362,7 +361,7 @@ static void end_call(struct analysis *a, struct connection *c, struct call *call
     struct vspan *span = call_span(a, call);
     if (span && !span->end_ns) {
         span->end_ns = MAX(end_ns, span->start_ns);
-        span->polled_ns = polled_ns(a, c, call);
+        span->polled_ns = polled_ns(c, request_open(a, call->owner));
         span->replied_ns = call->ready_ns;
     }
     call_ended(a, c, call, span, end_ns);
@@ -405,6 +404,32 @@ void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns
 static const enum layer LAYER_OF[] = {
     [VSPAN_http] = LAYER_http, [VSPAN_command] = LAYER_store, [VSPAN_other] = LAYER_loop};
 
+static struct vspan span_of_call(const struct call *call)
+{
+    return (struct vspan){.start_ns = call->sent_ns,
+                          .cause = VSPAN_NONE,
+                          .layer = (uint8_t)LAYER_OF[call->kind],
+                          .kind = call->kind,
+                          .wire = call->wire,
+                          .message = call->message,
+                          .status = call->status,
+                          .grpc = call->grpc,
+                          .resends = call->resends,
+                          .resent_ns = call->resent_ns,
+                          .name = call->name,
+                          .statement = call->statement,
+                          .peer = call->peer,
+                          .work_start_ns = call->work_start_ns,
+                          .work_end_ns = call->work_end_ns,
+                          .sequence = call->number,
+                          .client_id = call->client_id,
+                          .written_bytes = call->written_bytes,
+                          .write_messages = call->write_messages,
+                          .argument_bytes = call->argument_bytes,
+                          .peer_pid = call->peer_pid,
+                          .peer_tid = call->peer_tid};
+}
+
 void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
                  uint32_t parent)
 {
@@ -424,31 +449,10 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
         context_counted(a, owner->process);
     call->owner = owner->serial;
     owner->open_calls++;
-    struct vspan span = {.start_ns = call->sent_ns,
-                         .parent = parent,
-                         .cause = VSPAN_NONE,
-                         .layer = (uint8_t)LAYER_OF[call->kind],
-                         .kind = call->kind,
-                         .wire = call->wire,
-                         .known = (uint8_t)known,
-                         .told = call->told,
-                         .message = call->message,
-                         .status = call->status,
-                         .grpc = call->grpc,
-                         .resends = call->resends,
-                         .resent_ns = call->resent_ns,
-                         .name = call->name,
-                         .statement = call->statement,
-                         .peer = call->peer,
-                         .work_start_ns = call->work_start_ns,
-                         .work_end_ns = call->work_end_ns,
-                         .sequence = call->number,
-                         .client_id = call->client_id,
-                         .written_bytes = call->written_bytes,
-                         .write_messages = call->write_messages,
-                         .argument_bytes = call->argument_bytes,
-                         .peer_pid = call->peer_pid,
-                         .peer_tid = call->peer_tid};
+    struct vspan span = span_of_call(call);
+    span.parent = parent;
+    span.known = (uint8_t)known;
+    span.told = call->told;
     call->span = request_add_span(a, owner, &span);
     if (call->child) {
         call->child->caller = owner;
@@ -471,6 +475,57 @@ void call_claim(struct analysis *a, struct call *call, struct request *owner)
     }
     call->settled = 0;
     call_settle(a, call, owner, KNOWN_INFERRED, 0);
+}
+
+/* ---- whom a request waited for whose call it is not known to be ---- */
+
+static bool ends_with_own_call(const struct request *request, uint64_t since_ns)
+{
+    array_foreach (&request->spans, span)
+        if ((span->kind == VSPAN_http || span->kind == VSPAN_command || span->kind == VSPAN_other) &&
+            span->end_ns >= since_ns)
+            return true;
+    return false;
+}
+
+/* When the request was last seen to do something of its own, or to have it done, before until_ns: what it
+ * waited for afterwards it may have begun to wait for then only. */
+static uint64_t last_active_ns(const struct request *request, uint64_t until_ns)
+{
+    uint64_t active_ns = request->start_ns;
+    for (size_t i = 1; i < request->spans.count; i++) {
+        uint64_t end_ns = request->spans.at[i].end_ns;
+        if (end_ns <= until_ns)
+            active_ns = MAX(active_ns, end_ns);
+    }
+    return active_ns;
+}
+
+void call_waited_for(struct analysis *a, struct request *request)
+{
+    const struct connection *c =
+        request->answered_fd
+            ? connection_get(request->process, request->answered_fd - 1, request->answered_generation)
+            : NULL;
+    const struct call *call = c ? &c->ended : NULL;
+    bool answered = call && call->kind && c->last_call_end_ns >= request->answered_io_ns &&
+                    c->last_call_end_ns <= request->end_ns;
+    /* What several requests ask at once on one connection is answered in parts of a turn, and what a traced
+     * service did of it hangs below one request only. */
+    bool one = answered && call->peer && !call->message && !call->child &&
+               !(c->protocol && c->protocol->parallel) &&
+               !(call->kind == VSPAN_command && call->wire == SONDE_wire_resp);
+    if (!one || call->owner == request->serial || ends_with_own_call(request, request->answered_io_ns))
+        return;
+    struct vspan span = span_of_call(call);
+    span.start_ns = MAX(call->sent_ns, last_active_ns(request, request->answered_io_ns));
+    span.end_ns = c->last_call_end_ns;
+    span.known = KNOWN_AMBIGUOUS;
+    span.shared = 1;
+    span.polled_ns = polled_ns(c, request);
+    span.replied_ns = call->ready_ns;
+    if (span.end_ns > span.start_ns)
+        request_add_span(a, request, &span);
 }
 
 const struct event_reading CONNECTION_EVENTS[] = {

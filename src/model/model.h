@@ -553,6 +553,11 @@ void call_claim(struct analysis *a, struct call *call, struct request *owner);
 /* Whose it is: adds its span to the owner's tree. */
 void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
                  uint32_t parent);
+/* The request's answer was written in a callback that brought the answer of a call which is not known to be
+ * its own: another request's, that made it for several or held what this one waited for, or one of nobody who
+ * is known. Whosever it was, until then the request waited for that answer: a span says so (shared), which
+ * begins no sooner than the request was last seen to do something else. */
+void call_waited_for(struct analysis *a, struct request *request);
 
 /* context.c */
 enum { CONTEXT_UNKNOWN, CONTEXT_NONE };

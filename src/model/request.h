@@ -67,7 +67,7 @@ struct vspan {
         stalled_ns; /* message: of it, the event loop of the other end was blocked (a finding of its own) */
     uint64_t starting_ns;  /* message: of it, the other end was still starting */
     uint8_t message;       /* http: a WebSocket message */
-    uint8_t shared;        /* callback: other requests may be served in it too */
+    uint8_t shared;        /* callback: other requests may be served in it too; call: call_waited_for() */
     uint8_t lost;          /* enum vspan_lost */
     uint16_t status;       /* http: of the answer, 0 none */
     uint8_t grpc;          /* http: grpc-status and 1; 0: no gRPC call, or it has not ended */
@@ -200,8 +200,9 @@ struct request {
     uint32_t
         answered_generation; /* in a turn that read that connection; answered_fd: 1 + its descriptor, 0 */
     int32_t answered_fd;
-    bool answered_by_timer; /* the response was written while timers ran */
-    uint64_t ready_ns;      /* when the first thing that it waits for was done; 0 not yet */
+    uint64_t answered_io_ns; /* when that read began */
+    bool answered_by_timer;  /* the response was written while timers ran */
+    uint64_t ready_ns;       /* when the first thing that it waits for was done; 0 not yet */
 };
 
 enum { REQUEST_SPANS_MAX = 2000 };

@@ -59,6 +59,49 @@ static void errors_of_the_own_code(void **state)
     feed_done(&feed);
 }
 
+/* Two requests at a time ask and are answered with an error in the callback that brings an error. Of the
+ * first round it is not known whose the calls are: it is one cause, and no more attempts are counted. */
+static void an_error_of_a_call_whose_owner_is_not_known(void **state)
+{
+    enum { SECOND = 31, CONTEXT = 5 };
+    struct feed feed;
+    start(&feed);
+    feed_connection(&feed, API, 12, 1, 5, 50007, 9000, US(3));
+    for (uint32_t i = 0; i < 6; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        for (uint32_t k = 0; k < 2; k++) {
+            FEED_TEXT(&feed, "/a");
+            FEED(&feed, http_request, API, API, at + k * MS(1), 0, .fd = CLIENT + (int32_t)k, .generation = 1,
+                 .method = 1, .context = CONTEXT + 2 * i + k);
+            FEED_TEXT(&feed, "/stock");
+            FEED(&feed, http_request, API, API, at + k * MS(1) + US(50), 0, .fd = k ? 12 : 7, .generation = 1,
+                 .side = 1, .method = 1, .context = i ? CONTEXT + 2 * i + k : SONDE_CONTEXT_LOST);
+            end_turn(&feed, API, CLIENT + (int32_t)k, at + k * MS(1) - US(50), at + k * MS(1) + US(100));
+        }
+        for (uint32_t k = 0; k < 2; k++) {
+            uint64_t answered_ns = at + MS(20 + k);
+            int32_t fd = k ? 12 : 7;
+            FEED(&feed, http_response, API, API, answered_ns, 0, .fd = fd, .generation = 1, .status = 503,
+                 .side = 1);
+            FEED(&feed, http_end, API, API, answered_ns, 0, .fd = fd, .generation = 1, .side = 1);
+            answer_with(&feed, API, CLIENT + (int32_t)k, 502, answered_ns + US(50));
+            end_turn(&feed, API, fd, answered_ns - US(50), answered_ns + US(100));
+        }
+    }
+    feed_finish(&feed);
+    size_t errors = 0;
+    array_foreach (&feed.report.findings, f)
+        errors += (*f)->kind == FINDING_server_errors;
+    assert_int_equal(errors, 2); /* of two addresses */
+    array_foreach (&feed.report.findings, f)
+        if ((*f)->kind == FINDING_server_errors) {
+            assert_int_equal(count_of(*f, "errors_count"), 6);
+            assert_non_null(strstr(text_of(*f, "first_cause"), "with 503"));
+        }
+    assert_null(feed_finding(&feed, FINDING_retry_storm));
+    feed_done(&feed);
+}
+
 /* Names in a path are somebody's, not the program's: their errors are one endpoint's. */
 static void errors_of_names_are_one(void **state)
 {
@@ -334,6 +377,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_of_the_own_code),
+        cmocka_unit_test(an_error_of_a_call_whose_owner_is_not_known),
         cmocka_unit_test(errors_of_names_are_one),
         cmocka_unit_test(a_time_limit_of_its_own),
         cmocka_unit_test(errors_that_are_passed_on_are_the_other_services),

@@ -124,6 +124,32 @@ static void what_nobody_is_known_to_hold_is_not_waited_for(void **state)
     feed_done(&feed);
 }
 
+/* Nothing shows whose the calls are, and no other request is there: the first may be its own as well as the
+ * second, in whose answer's callback it is answered. It waited for that answer, and for no connection. */
+static void what_may_be_its_own_is_no_pool(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 1; i < 6; i++) {
+        uint64_t at = MS(1000 * i);
+        begin_in(&feed, FIRST, CONTEXT_FIRST + (uint32_t)i * 10, "/slow", at);
+        ask(&feed, SONDE_CONTEXT_LOST, at + US(50));
+        end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+        begin_in(&feed, SECOND, CONTEXT_SECOND + (uint32_t)i * 10, "/other", at + MS(10));
+        end_turn(&feed, API, SECOND, at + MS(10) - US(50), at + MS(10) + US(100));
+        database_answers(&feed, 0, SONDE_CONTEXT_LOST, at + MS(90));
+        database_answers(&feed, FIRST, 0, at + MS(190));
+        answer(&feed, API, SECOND, at + MS(191));
+        FEED(&feed, node_callback, API, API, at + MS(191) + US(20), US(50), .async_id = 8);
+    }
+    const struct report *report = feed_finish(&feed);
+    assert_null(find(report, FINDING_connection_pool_starved));
+    const struct finding *f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(99), 5 * MS(100));
+    feed_done(&feed);
+}
+
 /* The connection was free: what it waited for is not known, and that is said. */
 static void waits_beside_a_free_connection_are_not_explained_by_it(void **state)
 {
@@ -300,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_pool_is_not_too_small_where_the_peer_lacks_a_cpu),
         cmocka_unit_test(is_handed_on_when_the_loop_has_a_cpu),
         cmocka_unit_test(a_connection_that_serves_several_at_once_is_no_pool),
+        cmocka_unit_test(what_may_be_its_own_is_no_pool),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

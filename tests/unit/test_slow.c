@@ -90,6 +90,86 @@ static void an_opaque_peer_is_named_by_its_address(void **state)
     feed_done(&feed);
 }
 
+/* Two requests at a time. OF_NOBODY: whose the call to the database is is not known. OF_OTHER: it is the
+ * other one's, who made it for both, 20 ms before the second came. In either case both are answered in the
+ * callback that brings its answer, or (BY_TIMER) the second 100 ms later in a timer's. AFTER_OWN: the second
+ * one asked elsewhere first, and had that answer after 100 ms. */
+enum asked { OF_NOBODY, OF_OTHER, BY_TIMER, AFTER_OWN };
+static const struct report *answered_together(struct feed *feed, enum asked how)
+{
+    enum { FIRST = 30, SECOND = 31, CONTEXT = 5 };
+    start(feed);
+    feed_connection(feed, API, 9, 1, 7, 50009, 9000, US(3));
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t at = MS(1000 * (i + 1)), answered_ns = at + MS(170);
+        uint32_t context = how == OF_OTHER ? CONTEXT + 2 * i : SONDE_CONTEXT_LOST;
+        for (uint32_t k = 0; k < 2; k++) {
+            uint64_t begun_ns = at + k * MS(20);
+            FEED_TEXT(feed, k ? "/second" : "/first");
+            FEED(feed, http_request, API, API, begun_ns, 0, .fd = k ? SECOND : FIRST, .generation = 1,
+                 .method = 1, .context = CONTEXT + 2 * i + k);
+            if (!k || how == AFTER_OWN)
+                FEED(feed, stream_write, API, API, begun_ns + US(50), 0, .fd = k ? 9 : 8, .generation = 1,
+                     .bytes = 60, .context = k ? CONTEXT + 2 * i + 1 : context);
+            end_turn(feed, API, k ? SECOND : FIRST, begun_ns - US(50), begun_ns + US(100));
+        }
+        if (how == AFTER_OWN)
+            FEED(feed, stream_io, API, API, at + MS(100), US(110), .fd = 9, .generation = 1, .events = 1);
+        answer(feed, API, FIRST, answered_ns);
+        if (how != BY_TIMER)
+            answer(feed, API, SECOND, answered_ns + US(1));
+        FEED(feed, node_callback, API, API, answered_ns + US(10), US(90), .async_id = 7);
+        FEED(feed, stream_io, API, API, answered_ns + US(20), US(110), .fd = 8, .generation = 1, .events = 1);
+        if (how == BY_TIMER) {
+            answer(feed, API, SECOND, answered_ns + MS(100));
+            FEED(feed, node_callback, API, API, answered_ns + MS(100) + US(50), US(90), .async_id = 9);
+            FEED(feed, uv_phase, API, API, answered_ns + MS(100) + US(60), US(110), .phase = 0);
+        }
+    }
+    return feed_finish(feed);
+}
+
+static uint64_t waits_of(const struct report *report, const char *name)
+{
+    const struct finding *f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "127.0.0.1:3306");
+    return finding_get_evidence(f, name)->count;
+}
+
+/* Who is answered in the callback that brings an answer waited for that, whosever call it was: from then on,
+ * from when it came, or from when it was last seen to do something else. Who is answered elsewhere may have
+ * waited for anything. */
+static void an_answer_that_others_are_answered_with(void **state)
+{
+    struct feed feed;
+    const struct report *report = answered_together(&feed, OF_NOBODY);
+    assert_int_equal(waits_of(report, "calls_count"), 8);
+    assert_in_range(waits_of(report, "waited_ns"), 4 * MS(319), 4 * MS(320));
+    assert_null(find(report, FINDING_unexplained_wait));
+    const struct request *request = feed_kept(&feed, "/second");
+    assert_non_null(request);
+    assert_int_equal(path_dominant(request)->class, PATH_PEER);
+    const struct vspan *span = &request->spans.at[path_dominant(request)->span];
+    assert_int_equal(span->known, KNOWN_AMBIGUOUS);
+    feed_done(&feed);
+
+    report = answered_together(&feed, OF_OTHER);
+    assert_int_equal(waits_of(report, "calls_count"), 8);
+    assert_in_range(waits_of(report, "waited_ns"), 4 * MS(319), 4 * MS(320));
+    assert_null(find(report, FINDING_unexplained_wait));
+    feed_done(&feed);
+
+    report = answered_together(&feed, AFTER_OWN);
+    assert_in_range(waits_of(report, "waited_ns"), 4 * MS(239), 4 * MS(240));
+    feed_done(&feed);
+
+    report = answered_together(&feed, BY_TIMER);
+    assert_int_equal(waits_of(report, "calls_count"), 4);
+    assert_non_null(find(report, FINDING_unexplained_wait));
+    feed_done(&feed);
+}
+
 /* A broker sends messages by itself: none answers what was written, and the broker is not late. */
 static void a_broker_that_sends_by_itself_is_not_late(void **state)
 {
@@ -452,6 +532,7 @@ int main(void)
         cmocka_unit_test(quick_operations_are_none),
         cmocka_unit_test(an_opaque_peer_is_named_by_its_address),
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
+        cmocka_unit_test(an_answer_that_others_are_answered_with),
         cmocka_unit_test(a_broker_that_sends_by_itself_is_not_late),
         cmocka_unit_test(one_peer_is_one_finding),
         cmocka_unit_test(a_traced_service_is_not_called_untraced),

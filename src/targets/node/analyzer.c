@@ -50,6 +50,7 @@ static void request_done(struct analysis *a, struct process *process, struct req
 {
     gc_request_done(a, process, request);
     encode_request_done(a, process, request);
+    call_waited_for(a, request);
 }
 
 const struct analyzer analyzer_node = {.name = "node",

@@ -366,6 +366,7 @@ static void read_response(struct turn *t, uint64_t serial, const struct context 
     if (request && t->io) {
         request->answered_fd = t->io->fd + 1;
         request->answered_generation = t->io->generation;
+        request->answered_io_ns = t->io_ns;
     }
     if (!request || c->owner || !c->in_callback)
         return;
