@@ -97,8 +97,9 @@ struct fault {
     /* redis */
     const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer */
     const char *asked;                    /* slow-peer: the call, when command is an address */
-    uint64_t unnamed;                     /* slow-peer: of count, calls of which that is not known */
-    const char *statement; /* slow-peer, many-calls: what was asked, of SQL and without values; NULL */
+    uint64_t unnamed, prepared; /* slow-peer: of count, calls of which that is not known; that executed what
+                                   was prepared before */
+    const char *statement;      /* slow-peer, many-calls: what was asked, of SQL and without values; NULL */
     uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
     struct map clients;
     int64_t arguments;

@@ -409,6 +409,11 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
                                 "%s In %llu of these calls it is not known what was asked: their connections "
                                 "were open before tracing began.",
                                 f->detail, (unsigned long long)fault->unnamed);
+    if (fault->prepared)
+        f->detail = finding_say(f,
+                                "%s %llu of these calls executed a statement that was prepared before, for "
+                                "the same requests: which one it was is not known.",
+                                f->detail, (unsigned long long)fault->prepared);
     if (fault->excused_count)
         f->detail = finding_say(
             f,

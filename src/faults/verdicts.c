@@ -323,27 +323,54 @@ static void name_peers(struct analysis *a)
     }
 }
 
-/* On a connection that was open before tracing began it may not be known what is asked. Where one thing is
- * known to be asked at the address, these are calls of the same peer, not another one. */
+/* What probes call the command that executes what was prepared before (probe/wire_postgresql.h,
+ * wire_mysql.h). */
+static const char EXECUTED[] = "EXECUTE";
+
+static bool suffers_of(const struct fault *fault, const struct victim *one)
+{
+    array_foreach (&fault->victims, v)
+        if (v->service == one->service && v->route == one->route && v->method == one->method)
+            return true;
+    return false;
+}
+
+/* Two calls of one peer that may be of one thing. Of a statement that was prepared before it is only known
+ * that it was executed: then those who suffer are the same. */
+static bool may_be_same(const struct fault *unnamed, const struct fault *other)
+{
+    if (other == unnamed || other->kind != FINDING_slow_peer || other->absorbed || other->caller ||
+        other->service != unnamed->service || other->command != unnamed->command || !other->asked ||
+        strcmp(other->asked, "connect") == 0)
+        return false;
+    if (!unnamed->asked)
+        return true;
+    array_foreach (&unnamed->victims, v)
+        if (!suffers_of(other, v))
+            return false;
+    return true;
+}
+
+/* On a connection that was open before tracing began it may not be known what is asked, nor which statement
+ * it was that was prepared before. Where one thing is known to be asked at the address, these are calls of
+ * the same peer, not another one. */
 static void join_unnamed(struct analysis *a)
 {
     array_foreach (&a->fault_list, place) {
         struct fault *unnamed = *place, *known = NULL;
         size_t count = 0;
-        if (unnamed->kind != FINDING_slow_peer || unnamed->absorbed || unnamed->caller || unnamed->asked)
+        bool prepared = unnamed->asked && strcmp(unnamed->asked, EXECUTED) == 0 && !unnamed->statement;
+        if (unnamed->kind != FINDING_slow_peer || unnamed->absorbed || unnamed->caller ||
+            (unnamed->asked && !prepared))
             continue;
-        array_foreach (&a->fault_list, place_of_other) {
-            struct fault *other = *place_of_other;
-            if (other == unnamed || other->kind != FINDING_slow_peer || other->absorbed || other->caller ||
-                other->service != unnamed->service || other->command != unnamed->command || !other->asked ||
-                strcmp(other->asked, "connect") == 0)
-                continue;
-            known = other;
-            count++;
-        }
+        array_foreach (&a->fault_list, other)
+            if (may_be_same(unnamed, *other)) {
+                known = *other;
+                count++;
+            }
         if (count != 1)
             continue;
-        known->unnamed += unnamed->count;
+        *(prepared ? &known->prepared : &known->unnamed) += unnamed->count;
         fault_absorb(a, known, unnamed);
     }
 }

@@ -230,6 +230,41 @@ static void one_peer_is_one_finding(void **state)
     feed_done(&feed);
 }
 
+static void ask_statement(struct feed *feed, const char *route, uint64_t at, unsigned nth, uint32_t operation)
+{
+    begin(feed, API, 30, route, at);
+    FEED(feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60, .messages = 1,
+         .first_message = nth, .operation = operation, .wire = SONDE_wire_postgresql);
+    end_turn(feed, API, 30, at - US(50), at + US(100));
+    answer(feed, API, 30, at + MS(150));
+    FEED(feed, node_callback, API, API, at + MS(150) + US(10), US(90), .async_id = 7);
+    FEED(feed, stream_io, API, API, at + MS(150) + US(20), US(110), .fd = 8, .generation = 1, .events = 1);
+}
+
+/* A statement is prepared once on each connection, and only its name is sent from then on. */
+static void a_prepared_statement_is_one_finding_with_its_first_time(void **state)
+{
+    enum { SELECT = 1, EXECUTE };
+    for (unsigned same = 0; same < 2; same++) {
+        struct feed feed;
+        start(&feed);
+        feed_name(&feed, API, SELECT, "SELECT", US(4));
+        feed_name(&feed, API, EXECUTE, "EXECUTE", US(4));
+        for (unsigned i = 0; i < 6; i++)
+            ask_statement(&feed, i < 3 || same ? "/db" : "/other", MS(1000 * (i + 1)), i + 1,
+                          i < 3 ? SELECT : EXECUTE);
+        const struct report *report = feed_finish(&feed);
+        const struct finding *f = find(report, FINDING_slow_peer);
+        assert_non_null(f);
+        assert_int_equal(report->findings.count, same ? 1 : 2);
+        assert_int_equal(finding_get_evidence(f, "calls_count")->count, same ? 6 : 3);
+        if (same)
+            assert_string_equal(finding_get_evidence(f, "call")->text, "SELECT");
+        assert_int_equal(strstr(f->detail, "3 of these calls executed") != NULL, same);
+        feed_done(&feed);
+    }
+}
+
 /* The service that answers at the address is traced, and so are other calls of it, on a connection whose end
  * there is not known: it is not called untraced, and there is one finding. */
 static void a_traced_service_is_not_called_untraced(void **state)
@@ -535,6 +570,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_others_are_answered_with),
         cmocka_unit_test(a_broker_that_sends_by_itself_is_not_late),
         cmocka_unit_test(one_peer_is_one_finding),
+        cmocka_unit_test(a_prepared_statement_is_one_finding_with_its_first_time),
         cmocka_unit_test(a_traced_service_is_not_called_untraced),
         cmocka_unit_test(a_loop_that_is_blocked_is_busy),
         cmocka_unit_test(a_busy_loop_accuses_no_peer),

@@ -18,7 +18,7 @@ app.use(async (context) => {
     if (context.path === '/quick') return (context.body = { ok: true });
     if (context.path === '/list') { // planted list
         const end = begin('list');
-        context.body = list.render({ rows });
+        context.body = String(list.render({ rows }).length);
         return end();
     } // end list
     const end = begin('slug');
