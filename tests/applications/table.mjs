@@ -391,7 +391,7 @@ export const ROWS = [
     { application: 'ajv', trouble: 'pattern', load: [QUICK, { path: '/person', clients: 1, count: 6, pause: 30 }],
         expected: [{ kind: 'blocking-regexp', at: 'ajv.js pattern', victims: ['/person', '/quick'], amount: ['cpu_ns', 'pattern', 'cpu_ns'] }] },
     healthy('postgres', [QUICK, { path: '/report', clients: 2, count: 20, pause: 20 }, { path: '/order', clients: 2, count: 20, pause: 20 }], { store: 'postgres' }),
-    { application: 'postgres', store: 'postgres', trouble: 'slow', load: [QUICK, { path: '/report', clients: 3, count: 6, pause: 10 }],
+    { application: 'postgres', store: 'postgres', trouble: 'slow', load: [QUICK, { path: '/report', clients: 3, count: 12, pause: 10 }],
         expected: [{ kind: 'slow-peer', peer: true, victims: ['/report'], amount: ['waited_ns', 'report', 'ns'] }] },
     { application: 'postgres', store: 'postgres', trouble: 'each', load: [QUICK, { path: '/order', clients: 1, count: 8, pause: 20 }],
         expected: [{ kind: 'many-calls', peer: true, victims: ['/order'], evidence: { most_count: 300 } }] },
