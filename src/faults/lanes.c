@@ -25,6 +25,7 @@ struct lane_use {
     uint64_t start_ns, end_ns, owner; /* owner: serial, 0 unknown */
     uint64_t longest_ns;              /* of several statements: that one's */
     const char *route, *statement;
+    uint64_t answered; /* unknown owner: serial of a request that was answered when it ended, 0 none */
 };
 
 struct lane {
@@ -345,7 +346,8 @@ static bool held_for_nobody(const struct connection *const *list, size_t count, 
 }
 
 /* Some of what they served in [from, to) is surely not this request's: another one's, or nobody's who is
- * known and begun before this one came. What began later may have been asked by this request itself. */
+ * known and begun before this one came, or with whose end another one was answered. Anything else that began
+ * later may have been asked by this request itself. */
 static bool held_for_others(const struct connection *const *list, size_t count, const struct request *request,
                             uint64_t from_ns, uint64_t to_ns)
 {
@@ -353,7 +355,9 @@ static bool held_for_others(const struct connection *const *list, size_t count, 
         const struct lane *l = list[k]->lane;
         for (size_t i = l->count > LANE_USES ? l->count - LANE_USES : 0; i < l->count; i++) {
             const struct lane_use *u = &l->uses[i % LANE_USES];
-            bool others = u->owner ? u->owner != request->serial : u->start_ns < request->start_ns;
+            bool others =
+                u->owner ? u->owner != request->serial
+                         : u->start_ns < request->start_ns || (u->answered && u->answered != request->serial);
             if (others && u->end_ns > from_ns && u->start_ns < to_ns)
                 return true;
         }
@@ -493,9 +497,24 @@ static void count_users(struct analysis *a, const struct process *process, const
     }
 }
 
+/* With the end of a call of nobody who is known this request was answered (call_waited_for()). */
+static void count_answered(const struct process *process, const struct request *request)
+{
+    const struct connection *c =
+        request->answered_fd ? connection_get(process, request->answered_fd - 1, request->answered_generation)
+                             : NULL;
+    struct lane *l = c ? c->lane : NULL;
+    struct lane_use *last = l && l->count ? &l->uses[(l->count - 1) % LANE_USES] : NULL;
+    array_foreach (&request->spans, span)
+        if (last && span->shared && span->kind != VSPAN_callback && span->end_ns == last->end_ns &&
+            !last->owner && !last->answered)
+            last->answered = request->serial;
+}
+
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
     count_users(a, process, request);
+    count_answered(process, request);
     for (size_t i = 0; i + 1 < request->path_steps.count; i++) {
         struct path_step *step = &request->path_steps.at[i], *next = step + 1;
         if (step->class == PATH_QUEUE && !step->service && step->span != VSPAN_NONE &&

@@ -150,6 +150,33 @@ static void what_may_be_its_own_is_no_pool(void **state)
     feed_done(&feed);
 }
 
+/* Nothing shows whose the calls are, and both begin after both requests have come. But the first request is
+ * answered with the first call's answer: that one was not, or not only, the second one's. */
+static void what_another_is_answered_with_was_held_for_that(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 1; i < 6; i++) {
+        uint64_t at = MS(1000 * i);
+        begin_in(&feed, FIRST, CONTEXT_FIRST + (uint32_t)i * 10, "/first", at);
+        end_turn(&feed, API, FIRST, at - US(50), at + US(100));
+        begin_in(&feed, SECOND, CONTEXT_SECOND + (uint32_t)i * 10, "/second", at + MS(1));
+        ask(&feed, SONDE_CONTEXT_LOST, at + MS(1) + US(50));
+        end_turn(&feed, API, SECOND, at + MS(1) - US(50), at + MS(1) + US(100));
+        database_answers(&feed, FIRST, SONDE_CONTEXT_LOST, at + MS(150));
+        database_answers(&feed, SECOND, 0, at + MS(300));
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_connection_pool_starved);
+    assert_non_null(f);
+    assert_int_equal(finding_get_evidence(f, "waits_count")->count, 5);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(148), 5 * MS(149));
+    f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(298), 5 * MS(300));
+    feed_done(&feed);
+}
+
 /* The connection was free: what it waited for is not known, and that is said. */
 static void waits_beside_a_free_connection_are_not_explained_by_it(void **state)
 {
@@ -327,6 +354,7 @@ int main(void)
         cmocka_unit_test(is_handed_on_when_the_loop_has_a_cpu),
         cmocka_unit_test(a_connection_that_serves_several_at_once_is_no_pool),
         cmocka_unit_test(what_may_be_its_own_is_no_pool),
+        cmocka_unit_test(what_another_is_answered_with_was_held_for_that),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
