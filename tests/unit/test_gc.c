@@ -112,6 +112,20 @@ static void growth_within_a_second_is_none(void **state)
     feed_done(&feed);
 }
 
+/* Three are judged as few, five as many: what would be a leak, were it spread over time, is none in a row. */
+static void three_and_five_collections_within_a_second_tell_nothing(void **state)
+{
+    static const unsigned counts[] = {3, 5};
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+        struct feed feed;
+        assert_non_null(find(majors_every(&feed, 3000, counts[i], doubling), FINDING_memory_leak_suspected));
+        feed_done(&feed);
+        assert_null(
+            find(majors_every(&feed, 900 / counts[i], counts[i], doubling), FINDING_memory_leak_suspected));
+        feed_done(&feed);
+    }
+}
+
 static void a_cache_that_fills_up_is_none(void **state)
 {
     struct feed feed;
@@ -388,6 +402,7 @@ int main(void)
         cmocka_unit_test(growth_is_a_leak),
         cmocka_unit_test(two_collections_far_apart_tell_when_the_growth_is_large),
         cmocka_unit_test(growth_within_a_second_is_none),
+        cmocka_unit_test(three_and_five_collections_within_a_second_tell_nothing),
         cmocka_unit_test(a_cache_that_fills_up_is_none),
         cmocka_unit_test(a_sawtooth_is_none),
         cmocka_unit_test(small_growth_is_none),
