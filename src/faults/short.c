@@ -20,6 +20,7 @@ static bool same_place(const struct look *x, const struct look *y)
 static void see(struct seen *seen, const struct look *look)
 {
     seen->looks += look->count;
+    seen->loading += look->loading ? look->count : 0;
     for (size_t i = 0; i < SEEN_PLACES; i++) {
         struct look *place = &seen->places[i];
         if (place->count && !same_place(place, look))
@@ -124,13 +125,21 @@ void short_turn(struct analysis *a, struct thread *thread, struct request *owner
 
 /* ---- the verdict ---- */
 
+/* The first request of an endpoint may load modules, which is slow once: samples must have seen that it did
+ * something else. */
+static bool was_warm(const struct request *request)
+{
+    return request->seen && request->seen->loading * 2 < request->seen->looks;
+}
+
 void short_request_done(struct analysis *a, struct process *process, struct request *request)
 {
     uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
     const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
     struct activity_times times;
     uint64_t queue_ns = 0;
-    if (request->first || request->short_ns < a->options.stall_ns || request->short_turns < 2)
+    if ((request->first && !was_warm(request)) || request->short_ns < a->options.stall_ns ||
+        request->short_turns < 2)
         return;
     /* What they waited for a CPU is not in short_ns where it is known exactly. */
     if (thread && !activity_times(thread, request->start_ns, request->end_ns, &times))
@@ -154,11 +163,13 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
     fault->from_ns = MIN(fault->from_ns, request->start_ns);
     fault->to_ns = MAX(fault->to_ns, request->end_ns);
     fault->phase_differs = true;
+    fault->later |= !request->first;
     fault_add_request(a, fault, request, net_ns, VICTIM_CAUSED);
 }
 
 /* The function in which most samples saw them, when it is most of the samples; what it called, by the same
- * rule. Without that there is no evidence, and nothing is said. */
+ * rule. Without that there is no evidence, and nothing is said; nor of an endpoint's first request alone,
+ * which runs code that is not compiled yet. */
 static void judge(struct fault *fault)
 {
     const struct seen *seen = fault->seen;
@@ -173,8 +184,8 @@ static void judge(struct fault *fault)
         if (same > agree || (same == agree && most && place->count > most->count))
             most = place, agree = same;
     }
-    fault->absorbed =
-        !most || agree < LOOKS_NEEDED || agree * 2 < seen->looks || !most->script || most->internal;
+    fault->absorbed = !fault->later || !most || agree < LOOKS_NEEDED || agree * 2 < seen->looks ||
+                      !most->script || most->internal;
     if (fault->absorbed)
         return;
     fault->place = *most;

@@ -277,7 +277,8 @@ struct attl {
 /* Where samples of short callbacks found them. */
 enum { SEEN_PLACES = 16 };
 struct seen {
-    uint64_t looks; /* in total, including places beyond those kept */
+    uint64_t looks;   /* in total, including places beyond those kept */
+    uint64_t loading; /* of these, in which modules were loaded */
     struct look places[SEEN_PLACES];
 };
 

@@ -221,6 +221,55 @@ static void packages_without_an_application(void **state)
     feed_done(&feed);
 }
 
+/* Requests that are served in four callbacks of 20 ms each, and what is seen in these: at first in those of
+ * the first one, then in those of the others. */
+static const struct finding *pieces(struct feed *feed, unsigned count, const char *first, const char *others)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        FEED_TEXT(feed, "/x");
+        FEED(feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+        for (unsigned k = 0; k < 4; k++, at += MS(21)) {
+            const char *stack = i ? others : first;
+            if (stack)
+                look(feed, at + US(20), at + MS(10), stack, JAVASCRIPT);
+            if (k == 3) {
+                FEED(feed, http_response, API, API, at + MS(19), 0, .fd = 7, .generation = 1, .status = 200,
+                     .header_bytes = 100, .content_length = 50);
+                FEED(feed, stream_write, API, API, at + MS(19), 0, .fd = 7, .generation = 1, .bytes = 150);
+            }
+            FEED(feed, node_callback, API, API, at + MS(20), MS(20) - US(20), .async_id = 9);
+            FEED(feed, stream_io, API, API, at + MS(20) + US(10), MS(20), .fd = 7, .generation = 1,
+                 .events = 1);
+        }
+    }
+    feed_finish(feed);
+    return feed_finding(feed, FINDING_event_loop_blocked);
+}
+
+/* The first request of an endpoint counts when it was seen to do what the others do. */
+static void a_first_request_in_short_callbacks_counts_when_it_is_warm(void **state)
+{
+    static const char GRIND[] = "node::Start;emit (node:events:1:2);grind (/app/a.js:3:1)";
+    struct feed feed;
+    const struct finding *f = pieces(&feed, 3, GRIND, GRIND);
+    assert_non_null(f);
+    assert_string_equal(f->where.function, "grind");
+    assert_int_equal(f->affected_count, 3);
+    feed_done(&feed);
+    f = pieces(&feed, 3, NULL, GRIND);
+    assert_int_equal(f->affected_count, 2);
+    feed_done(&feed);
+    f = pieces(&feed, 3, "node::Start;require (node:internal/modules/cjs/loader:1:2);grind (/app/a.js:3:1)",
+               GRIND);
+    assert_int_equal(f->affected_count, 2);
+    feed_done(&feed);
+    assert_null(pieces(&feed, 1, GRIND, GRIND));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +280,7 @@ int main(void)
         cmocka_unit_test(what_a_helper_is_given_is_no_part_of_it),
         cmocka_unit_test(a_collection_within_an_encoding_shows_its_place),
         cmocka_unit_test(packages_without_an_application),
+        cmocka_unit_test(a_first_request_in_short_callbacks_counts_when_it_is_warm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
