@@ -270,6 +270,47 @@ static void a_first_request_in_short_callbacks_counts_when_it_is_warm(void **sta
     feed_done(&feed);
 }
 
+/* A request that is served in what an addon's operations call when they end, in no callback of Node's: each
+ * begins the next one. */
+static const struct finding *operations(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        FEED_TEXT(feed, "/x");
+        FEED(feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+        FEED(feed, uv_submit, API, API, at + US(20), 0, .request = 1, .kind = 3);
+        FEED(feed, node_callback, API, API, at + US(30), US(25), .async_id = 9);
+        FEED(feed, stream_io, API, API, at + US(40), US(40), .fd = 7, .generation = 1, .events = 1);
+        for (unsigned k = 1; k <= 4; k++) {
+            at += MS(25);
+            if (k < 4)
+                FEED(feed, uv_submit, API, API, at + US(20), 0, .request = k + 1, .kind = 3);
+            look(feed, at + US(20), at + MS(10), "node::Start;grind (/app/a.js:3:1)", JAVASCRIPT);
+            if (k == 4) {
+                FEED(feed, http_response, API, API, at + MS(19), 0, .fd = 7, .generation = 1, .status = 200,
+                     .header_bytes = 100, .content_length = 50);
+                FEED(feed, stream_write, API, API, at + MS(19), 0, .fd = 7, .generation = 1, .bytes = 150);
+            }
+            FEED(feed, uv_done, API, API, at + MS(20), MS(20), .request = k, .kind = 3);
+        }
+    }
+    feed_finish(feed);
+    return feed_finding(feed, FINDING_event_loop_blocked);
+}
+
+static void what_operations_call_is_their_requests(void **state)
+{
+    struct feed feed;
+    const struct finding *f = operations(&feed);
+    assert_non_null(f);
+    assert_string_equal(f->where.function, "grind");
+    assert_int_equal(f->affected_count, 3);
+    assert_in_range(finding_get_evidence(f, "blocked_ns")->count, MS(3 * 60), MS(3 * 81));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +322,7 @@ int main(void)
         cmocka_unit_test(a_collection_within_an_encoding_shows_its_place),
         cmocka_unit_test(packages_without_an_application),
         cmocka_unit_test(a_first_request_in_short_callbacks_counts_when_it_is_warm),
+        cmocka_unit_test(what_operations_call_is_their_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

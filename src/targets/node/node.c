@@ -103,6 +103,8 @@ static void read_done(struct turn *t, const struct item *done)
 {
     struct pool_op *op = done->pointer;
     struct context context = UNDECIDED;
+    uint64_t serial = 0;
+    uint32_t span = VSPAN_NONE;
     if (op) {
         const struct call answer = {.owner = op->owner, .told = op->told};
         check_answers(t->a, t->thread, &answer, 1, done, done);
@@ -110,9 +112,18 @@ static void read_done(struct turn *t, const struct item *done)
         struct request *owner = request_open(t->a, op->owner);
         if (owner)
             context = decided(owner, op->known, op->span);
+        serial = owner ? owner->serial : 0;
+        span = op->span;
         pool_done(t->a, t->thread, op, done->start_ns);
     }
     foreach_child(t, done, i) read_item(t, i, &context);
+    /* What an addon's operation calls at its end need not be a callback of Node's. */
+    uint64_t took_ns = done->end_ns - done->start_ns;
+    if (serial && serial != t->culprit && took_ns > t->longest_ns) {
+        t->longest_ns = took_ns;
+        t->culprit = serial;
+        t->culprit_span = span;
+    }
 }
 
 /* ---- callbacks ---- */
