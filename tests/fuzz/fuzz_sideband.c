@@ -9,13 +9,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void changed(void *context, pid_t pid)
+/* Mappings do not overlap, whatever was announced. Takes the notes. */
+static void check(pid_t pid, struct mapping_note *notes, size_t count)
 {
     struct modules modules;
-    struct mapping_note *notes;
-    size_t count;
-    if (sideband_notes(context, pid, &notes, &count) < 0)
-        return;
     int r = modules_from_notes(pid, notes, count, false, &modules);
     free(notes);
     if (r == 0) {
@@ -24,6 +21,16 @@ static void changed(void *context, pid_t pid)
                 abort();
         modules_done(&modules);
     }
+}
+
+static void changed(void *context, pid_t pid, uint64_t time_ns)
+{
+    struct mapping_note *notes;
+    size_t count;
+    if (sideband_notes(context, pid, &notes, &count) == 0)
+        check(pid, notes, count);
+    if (sideband_notes_ahead(context, pid, &notes, &count) == 0)
+        check(pid, notes, count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -21,8 +21,8 @@ static void sources_that_go_like_the_schedulers_clock(void **state)
 }
 
 /* Of one CPU: the queue's clock is ahead of CLOCK_MONOTONIC by ahead_ns, which drift_ppm is added to, and was
- * read stale_ns before the switch. Returns how far what is told of the switch is ahead of when it was read.
- */
+ * read stale_ns before CLOCK_MONOTONIC is. Returns by how much the time that is told is ahead of that at
+ * which the queue's clock was read. */
 static int64_t told_ahead(struct sonde_kernel_clock *c, uint64_t monotonic_ns, int64_t ahead_ns,
                           int64_t drift_ppm, uint64_t stale_ns)
 {
