@@ -9,7 +9,7 @@ const { begin, ready, trouble } = require('./truth.js');
 
 let seed = 7;
 const random = () => (seed = (seed * 1103515245 + 12345) % 2147483648);
-const text = Array.from({ length: trouble === 'zip' ? 1_000_000 : 300 }, () => `${random() % 4000} `).join('');
+const text = Array.from({ length: trouble === 'zip' ? 2_000_000 : 300 }, () => `${random() % 4000} `).join('');
 const goods = Array.from({ length: trouble === 'encode' ? 400_000 : 20 }, (_, i) => ({ id: i, name: `article ${i}`, price: i % 90 }));
 
 const app = express();

@@ -7,7 +7,7 @@ const { begin, ready, trouble } = require('./truth.js');
 
 const row = (i, phone) => `${i},article ${i},"a name, with a comma",${phone}\n`;
 const orders = Array.from({ length: trouble === 'orders' ? 40_000 : 20 }, (_, i) => row(i, '0351 123')).join('');
-const people = row(1, trouble === 'phone' ? '1'.repeat(23) + '!' : '0351 123');
+const people = row(1, trouble === 'phone' ? '1'.repeat(25) + '!' : '0351 123');
 
 const app = express();
 app.get('/orders', (request, response) => { // planted orders

@@ -3,14 +3,14 @@
 'use strict';
 const express = require('express');
 const { Workbook } = require('exceljs');
-const { begin, ready, trouble } = require('./truth.js');
+const { begin, during, ready, trouble } = require('./truth.js');
 
 function made(rows) {
     const book = new Workbook(), sheet = book.addWorksheet('orders');
     for (let i = 0; i < rows; i++) sheet.addRow([i, `customer ${i % 90}`, i * 3, new Date(i)]);
     return book;
 }
-const sheet = made(trouble === 'sum' ? 120_000 : 20).getWorksheet('orders');
+const sheet = made(trouble === 'sum' ? 20_000 : 20).getWorksheet('orders');
 
 const app = express();
 app.get('/orders', async (request, response) => { // planted write
@@ -21,7 +21,9 @@ app.get('/orders', async (request, response) => { // planted write
 app.get('/sum', (request, response) => { // planted sum
     const end = begin('sum');
     let sum = 0;
-    sheet.eachRow((row) => (sum += row.getCell(3).value));
+    const more = during(trouble === 'sum' ? 150 : 0);
+    do sheet.eachRow((row) => (sum += row.getCell(3).value));
+    while (more());
     end();
     response.json({ sum });
 }); // end sum

@@ -10,8 +10,8 @@ environment.addFilter('slug', (title) => title.replace(/(-+ ?)+$/, '')); // plan
 // end slug
 const list = nunjucks.compile('<ul>{% for row in rows %}<li class="{% if row.odd %}odd{% endif %}">{{ row.name }} ({{ row.id }})</li>{% endfor %}</ul>', environment);
 const title = nunjucks.compile('<a href="/{{ title | slug }}">', environment);
-const rows = Array.from({ length: trouble === 'list' ? 20_000 : 20 }, (_, id) => ({ id, odd: id % 2, name: `row <${id}>` }));
-const heading = `${'-'.repeat(trouble === 'slug' ? 23 : 3)}x`;
+const rows = Array.from({ length: trouble === 'list' ? 80_000 : 20 }, (_, id) => ({ id, odd: id % 2, name: `row <${id}>` }));
+const heading = `${'-'.repeat(trouble === 'slug' ? 25 : 3)}x`;
 
 const app = new Koa();
 app.use(async (context) => {

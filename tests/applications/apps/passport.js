@@ -10,7 +10,7 @@ const { begin, ready, trouble } = require('./truth.js');
 
 passport.use(new Strategy((user, password, done) => { // planted verify
     const end = begin('verify');
-    crypto.pbkdf2Sync(password, 'salt', trouble === 'verify' ? 80_000 : 100, 32, 'sha512');
+    crypto.pbkdf2Sync(password, 'salt', trouble === 'verify' ? 250_000 : 100, 32, 'sha512');
     end();
     done(null, { user });
 })); // end verify

@@ -26,7 +26,7 @@ app.get('/order', (request, response) => { // planted lines
     response.json({ ok: true });
 }); // end lines
 app.get('/account', (request, response) => {
-    logger.info({ address: trouble === 'address' ? 'a'.repeat(23) + '!' : 'anna@example.com' }, 'asked for');
+    logger.info({ address: trouble === 'address' ? 'a'.repeat(25) + '!' : 'anna@example.com' }, 'asked for');
     response.json({ ok: true });
 });
 app.get('/quick', (request, response) => response.json({ ok: true }));

@@ -10,7 +10,7 @@ function picture(size) {
     for (let i = 0; i < png.data.length; i++) png.data[i] = (i * 31 + (i >> 7)) & 255;
     return png;
 }
-const file = PNG.sync.write(picture(trouble === 'decode' ? 1500 : 20)), photo = picture(trouble === 'shrink' ? 2000 : 20);
+const file = PNG.sync.write(picture(trouble === 'decode' ? 1500 : 20)), photo = picture(trouble === 'shrink' ? 4000 : 20);
 
 function shrink(from, step) { // planted shrink
     const end = begin('shrink'), side = Math.floor(from.width / step), to = new PNG({ width: side, height: side });

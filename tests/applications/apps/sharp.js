@@ -8,7 +8,7 @@ const { begin, ready, trouble } = require('./truth.js');
 
 const side = trouble === 'pool' ? 1500 : 60, raw = Buffer.alloc(side * side * 3);
 for (let i = 0; i < raw.length; i++) raw[i] = (i * 2654435761) >>> 24;
-const turned = Buffer.alloc(trouble === 'turn' ? 12_000_000 : 3000);
+const turned = Buffer.alloc(trouble === 'turn' ? 40_000_000 : 3000);
 sharp.concurrency(1);
 
 const app = express();

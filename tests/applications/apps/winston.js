@@ -29,7 +29,7 @@ const logger = winston.createLogger({ format: winston.format.combine(hide(), win
 
 const app = express();
 app.get('/order', (request, response) => {
-    logger.info(trouble === 'hide' ? '1'.repeat(23) + '!' : 'ordered');
+    logger.info(trouble === 'hide' ? '1'.repeat(25) + '!' : 'ordered');
     response.json({ ok: true });
 });
 app.get('/quick', (request, response) => response.json({ ok: true }));
