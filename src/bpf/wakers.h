@@ -13,8 +13,8 @@
 /* Since when threads that serve are in a call of futex(), by the last digits of their numbers; 0: in none. */
 volatile unsigned long long lock_since_ns[SONDE_LOCK_PLACES];
 
-/* A thread has waited for a lock for long; user space takes it back. */
-volatile unsigned int wakers_wanted = 0;
+/* The longest wait for a lock that has ended and was long, 0 for none; user space takes it back. */
+volatile unsigned long long lock_waited_ns = 0;
 
 /* Since when the program is attached; 0: it is not. */
 volatile unsigned long long wakers_since_ns = 0;
@@ -64,8 +64,8 @@ static __always_inline void look_for_locks(struct thread_state *s, u64 blocked)
     if (kind_of_call(s->off_call) & SONDE_CALL_POLLS)
         s->known |= THREAD_SERVES;
     else if (s->off_call == SONDE_syscall_futex && s->known & THREAD_SERVES &&
-             s->reason == SONDE_off_reason_blocked && blocked >= SONDE_LOCK_NS)
-        wakers_wanted = 1;
+             s->reason == SONDE_off_reason_blocked && blocked >= SONDE_LOCK_NS && blocked > lock_waited_ns)
+        lock_waited_ns = blocked;
 }
 
 /* Who ended a wait that has ended, as far as anybody looked. */

@@ -573,9 +573,10 @@ static void follow_wakers(struct kernel_side *kernel, uint64_t now_ns)
             kernel_wakers_cost(&kernel->wakers, runs, passed_ns, kernel->follows_wakers);
         kernel->runs_looked_ns = now_ns;
     }
-    bool ended = shared->wakers_wanted && __atomic_exchange_n(&shared->wakers_wanted, 0, __ATOMIC_RELAXED);
-    bool follow =
-        kernel_wakers_look(&kernel->wakers, (const volatile uint64_t *)shared->lock_since_ns, ended, now_ns);
+    uint64_t waited_ns =
+        shared->lock_waited_ns ? __atomic_exchange_n(&shared->lock_waited_ns, 0, __ATOMIC_RELAXED) : 0;
+    bool follow = kernel_wakers_look(&kernel->wakers, (const volatile uint64_t *)shared->lock_since_ns,
+                                     waited_ns, now_ns);
     if (follow == kernel->follows_wakers)
         return;
     kernel->follows_wakers = follow;
