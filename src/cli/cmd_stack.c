@@ -11,7 +11,7 @@
 #include "cli/options.h"
 #include "collect/stall.h"
 
-static const char *const FRAME_KINDS[] = {"native", "javascript", "builtin", "regexp", "entry"};
+static const char *const FRAME_KINDS[] = {"native", "javascript", "builtin", "regexp", "entry", "left-out"};
 
 /* One line that says it: cause, culprit, place. */
 static void print_verdict(const struct stall_report *r)

@@ -15,7 +15,7 @@
 #include "base/problem.h"
 #include "base/proc.h"
 
-#define STALL_FRAMES_MAX 64
+#define STALL_FRAMES_MAX 128
 
 enum stall_cause {
     STALL_REGEXP,     /* matching a regular expression */
@@ -35,7 +35,9 @@ enum stall_frame_kind {
     STALL_FRAME_JS,
     STALL_FRAME_BUILTIN,
     STALL_FRAME_REGEXP,
-    STALL_FRAME_ENTRY
+    STALL_FRAME_ENTRY,
+    STALL_FRAME_LEFT_OUT, /* stands for those that there was no room for: its neighbours did not call one
+                             another */
 };
 
 /* Strings are owned by the report; NULL when unknown. Lines and columns count from 1; 0 is unknown. */
@@ -49,7 +51,7 @@ struct stall_frame {
 
 struct stall_report {
     enum stall_cause cause;
-    struct stall_frame frames[STALL_FRAMES_MAX]; /* the innermost first */
+    struct stall_frame frames[STALL_FRAMES_MAX]; /* the innermost first; of a deep stack both ends */
     size_t count;
     bool loading;       /* the runtime loads modules, which takes long by nature */
     char truncated[64]; /* why frames are missing; "" when none is */

@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "broker/protocol.h"
 
-enum { TEXT_MAX = 900, NONE = UINT16_MAX }; /* 2 * 64 + 4 texts fit into a message */
-_Static_assert((2 * STALL_FRAMES_MAX + 4) * TEXT_MAX + 4096 < BROKER_BYTES_MAX,
+enum { FUNCTION_MAX = 240, TEXT_MAX = 660, NONE = UINT16_MAX };
+_Static_assert((STALL_FRAMES_MAX + 4) * (FUNCTION_MAX + TEXT_MAX) + 4096 < BROKER_BYTES_MAX,
                "a report fits into a message");
 
 struct wire_frame {
@@ -31,15 +31,15 @@ struct wire_report {
 
 /* ---- there ---- */
 
-static uint16_t length_of(const char *text)
+static uint16_t length_of(const char *text, size_t most)
 {
-    return text ? (uint16_t)MIN(strlen(text), (size_t)TEXT_MAX) : (uint16_t)NONE;
+    return text ? (uint16_t)MIN(strlen(text), most) : (uint16_t)NONE;
 }
 
-static void add(struct text *to, const char *text)
+static void add(struct text *to, const char *text, size_t most)
 {
     if (text)
-        text_add_bytes(to, text, length_of(text));
+        text_add_bytes(to, text, length_of(text, most));
 }
 
 int stall_report_encode(const struct stall_report *report, void **ret_bytes, size_t *ret_length)
@@ -47,10 +47,10 @@ int stall_report_encode(const struct stall_report *report, void **ret_bytes, siz
     struct text out = {0};
     const struct wire_report head = {.count = (uint32_t)report->count,
                                      .where = report->where,
-                                     .pattern = length_of(report->pattern),
-                                     .flags = length_of(report->flags),
-                                     .builtin = length_of(report->builtin),
-                                     .truncated = length_of(report->truncated),
+                                     .pattern = length_of(report->pattern, TEXT_MAX),
+                                     .flags = length_of(report->flags, TEXT_MAX),
+                                     .builtin = length_of(report->builtin, TEXT_MAX),
+                                     .truncated = length_of(report->truncated, TEXT_MAX),
                                      .cause = (uint16_t)report->cause,
                                      .loading = report->loading};
     text_add_bytes(&out, (const char *)&head, sizeof(head));
@@ -58,20 +58,20 @@ int stall_report_encode(const struct stall_report *report, void **ret_bytes, siz
         const struct stall_frame *f = &report->frames[i];
         const struct wire_frame frame = {.line = f->line,
                                          .column = f->column,
-                                         .function = length_of(f->function),
-                                         .script = length_of(f->script),
+                                         .function = length_of(f->function, FUNCTION_MAX),
+                                         .script = length_of(f->script, TEXT_MAX),
                                          .kind = (uint8_t)f->kind,
                                          .exact = f->exact};
         text_add_bytes(&out, (const char *)&frame, sizeof(frame));
     }
     for (size_t i = 0; i < report->count; i++) {
-        add(&out, report->frames[i].function);
-        add(&out, report->frames[i].script);
+        add(&out, report->frames[i].function, FUNCTION_MAX);
+        add(&out, report->frames[i].script, TEXT_MAX);
     }
-    add(&out, report->pattern);
-    add(&out, report->flags);
-    add(&out, report->builtin);
-    add(&out, report->truncated);
+    add(&out, report->pattern, TEXT_MAX);
+    add(&out, report->flags, TEXT_MAX);
+    add(&out, report->builtin, TEXT_MAX);
+    add(&out, report->truncated, TEXT_MAX);
     void *bytes = out.failed ? NULL : malloc(out.length);
     if (bytes) {
         memcpy(bytes, text_get(&out), out.length);
@@ -167,7 +167,7 @@ int stall_report_decode(const void *bytes, size_t length, struct stall_report *r
     report.loading = head.loading != 0;
     report.count = head.count;
     for (uint32_t i = 0; i < head.count; i++) {
-        rest.failed |= frames[i].kind > STALL_FRAME_ENTRY;
+        rest.failed |= frames[i].kind > STALL_FRAME_LEFT_OUT;
         report.frames[i] = (struct stall_frame){.kind = frames[i].kind,
                                                 .line = frames[i].line,
                                                 .column = frames[i].column,

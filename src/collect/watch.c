@@ -232,25 +232,40 @@ static void add_detail(struct text *text, const struct stall_report *report)
         text_add(text, report->frames[0].function);
 }
 
-/* Outermost first, as flame graphs want them; of a long stack the innermost frames, among which the
- * application's are. */
-static void add_stack(struct text *text, const struct stall_report *report)
+enum { STACK_MAX = 16000 };
+
+static size_t length_of(const struct stall_frame *f)
 {
-    for (size_t i = report->count; i-- > 0;) {
-        const struct stall_frame *f = &report->frames[i];
+    enum { MARKS = 32 }; /* semicolon, brackets, line and column */
+    return (f->function ? strlen(f->function) : 1) + (f->script ? strlen(f->script) : 0) + MARKS;
+}
+
+static void add_frames(struct text *text, const struct stall_frame *frames, size_t count)
+{
+    while (count-- > 0) {
+        const struct stall_frame *f = &frames[count];
         text_addf(text, "%s%s", text->length ? ";" : "", f->function ? f->function : "?");
         if (f->script)
             text_addf(text, " (%s:%u:%u)", f->script, f->line, f->column);
     }
 }
 
-enum { STACK_MAX = 16000 };
-
-static const char *last_frames(const char *stack)
+/* Outermost first, as flame graphs want them; of a long stack both ends. */
+static void add_stack(struct text *text, const struct stall_report *report)
 {
-    size_t length = strlen(stack);
-    const char *from = length > STACK_MAX ? strchr(stack + length - STACK_MAX, ';') : NULL;
-    return from ? from + 1 : stack;
+    const struct stall_frame *frames = report->frames;
+    size_t inner = 0, outer = report->count, length = 0;
+    while (outer > 0 && frames[outer - 1].kind != STALL_FRAME_LEFT_OUT &&
+           (length += length_of(&frames[outer - 1])) < STACK_MAX / 2)
+        outer--;
+    length = 0;
+    while (inner < outer && frames[inner].kind != STALL_FRAME_LEFT_OUT &&
+           (length += length_of(&frames[inner])) < STACK_MAX / 2)
+        inner++;
+    add_frames(text, frames + outer, report->count - outer);
+    if (inner < outer)
+        text_addf(text, "%s%s", text->length ? ";" : "", SONDE_FRAMES_LEFT_OUT);
+    add_frames(text, frames, inner);
 }
 
 static uint16_t add_string(struct text *strings, const char *string)
@@ -279,7 +294,7 @@ static void tell_sample(struct session *session, const struct program *program,
     record.function_length = add_string(&strings, where->function);
     record.script_length = add_string(&strings, where->script);
     record.detail_length = add_string(&strings, text_get(&detail));
-    record.stack_length = add_string(&strings, last_frames(text_get(&stack)));
+    record.stack_length = add_string(&strings, text_get(&stack));
     if (!strings.failed)
         ctf_stream_write(session->own, SONDE_EVENT_stall_sample, clock_monotonic_ns(), 0, &record,
                          text_get(&strings));

@@ -312,6 +312,8 @@ enum sonde_meaning {
 #define SONDE_FIELDS_machine_stall(F, e) \
     F(e, u64, late_ns, ns, "how much later than asked for sonde's thread was run")
 
+/* In the place of frames that were left out of a stack: its neighbours did not call one another. */
+#define SONDE_FRAMES_LEFT_OUT "..."
 #define SONDE_FIELDS_stall_sample(F, e)                                                               \
     F(e, u64, since_ns, ns, "start of the callback that is open")                                     \
     F(e, u64, run_ns, ns, "CPU time of the thread since then")                                        \
@@ -324,7 +326,7 @@ enum sonde_meaning {
     F(e, str, function, none, "the innermost JavaScript function")                                    \
     F(e, str, script, none, "its file")                                                               \
     F(e, str, detail, none, "the regular expression with flags, or the builtin or native function")   \
-    F(e, str, stack, none, "frames, outermost first, separated by semicolons")
+    F(e, str, stack, none, "frames, outermost first, separated by semicolons; ... where some were left out")
 
 #define SONDE_FIELDS_profile_sample(F, e)                \
     F(e, u64, weight, ns, "CPU time that it represents") \

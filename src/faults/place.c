@@ -112,7 +112,10 @@ static size_t variants_of(const struct look *const *looks, size_t count, uint32_
         const struct look_stack *stack = looks[i]->stack;
         uint32_t below = below_parts(stack, depth);
         bool own = below < stack->count;
-        const char *name = own ? stack->frames[below].function : stack->called;
+        bool hidden = below == stack->gap; /* behind what was left out */
+        const char *name = !own ? stack->called : hidden ? NULL : stack->frames[below].function;
+        if (!name && hidden)
+            continue;
         name = name ? name : "";
         size_t at = 0;
         while (at < found && strcmp(ret_list[at].name, name) != 0)

@@ -96,7 +96,7 @@ static struct stack_frame read_frame(struct analysis *a, const struct frame_read
 static void add_frame(struct look_stack *to, const struct stack_frame *frame)
 {
     if (to->count == STACK_FRAMES_MAX)
-        memmove(to->frames, to->frames + 1, --to->count * sizeof(*to->frames));
+        memmove(to->frames, to->frames + 1, --to->count * sizeof(*to->frames)), to->gap -= to->gap > 0;
     to->frames[to->count++] = *frame;
     to->called = NULL;
 }
@@ -105,18 +105,20 @@ static void read_stack(struct analysis *a, const struct frame_reading *reading, 
                        size_t length, struct look_stack *to, enum frame_origin least)
 {
     const char *end = text + length;
-    to->count = 0;
+    to->count = to->gap = 0;
     to->called = NULL;
     for (const char *at = text; at < end;) {
         const char *stop = memchr(at, ';', (size_t)(end - at));
         stop = stop ? stop : end;
         struct stack_frame frame = read_frame(a, reading, at, (size_t)(stop - at));
         at = stop + 1;
+        if (!frame.script && strcmp(frame.function, SONDE_FRAMES_LEFT_OUT) == 0)
+            to->gap = to->count;
         to->loading |= reading->loading(&frame);
         to->exiting |= reading->exiting(&frame);
         if (reading->origin(&frame) >= least)
             add_frame(to, &frame);
-        else if (to->count && !to->called)
+        else if (to->count > to->gap && !to->called)
             to->called = reading->public_name(a, &frame);
     }
 }
@@ -156,7 +158,7 @@ const struct look_stack *stack_of(struct analysis *a, const struct process *proc
         read_stack(a, reading, v->s, v->length, read, OF_PACKAGE);
     }
     if (v->length == CUT_LENGTH)
-        read->count = 0, read->called = NULL;
+        read->count = read->gap = 0, read->called = NULL;
     struct look_stack *kept =
         arena_alloc(&a->arena, sizeof(*kept) + read->count * sizeof(struct stack_frame));
     if (kept)

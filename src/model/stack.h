@@ -38,6 +38,7 @@ struct frame_reading {
 
 struct look_stack {
     uint32_t count; /* of the application's own frames, the outermost first; of more the innermost are kept */
+    uint32_t gap;   /* so many of them lie outside of frames that were left out; 0: none was */
     bool loading;   /* modules were loaded, or code was compiled */
     bool exiting;   /* the program had asked to end, and was at it */
     bool packaged;  /* it has no frames but those of packages (node_modules): these are its own then */

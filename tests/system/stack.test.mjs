@@ -190,6 +190,24 @@ setTimeout(() => { process.stdout.write('go'); hash('secret'); }, 10);
     assert.equal(report.frames[report.where].line, lineOf(source, '// here'));
 });
 
+test('of a deep stack both ends are kept, and what lies between is marked', async () => {
+    const source = `function sink(depth) {
+    if (depth) return sink(depth - 1) + 1;
+    for (let i = 0; ; i++) depth += i % 7; // here
+}
+setTimeout(function begin() { process.stdout.write('go'); sink(700); }, 10);
+`;
+    const { report, file } = await look('deep.js', source, 'javascript');
+    const { frames, where } = report, gap = frames.findIndex((frame) => frame.kind === 'left-out');
+    assert.equal(frames[where].function, 'sink');
+    assert.equal(frames[where].line, lineOf(source, '// here'));
+    assert.equal(frames.filter((frame) => frame.kind === 'left-out').length, 1);
+    assert.ok(gap > where && frames.slice(where, gap).every((frame) => frame.kind !== 'javascript' || frame.function === 'sink'), JSON.stringify(frames));
+    assert.ok(frames.slice(gap).some((frame) => frame.function === 'begin' && frame.file === file), JSON.stringify(frames));
+    assert.equal(frames.at(-1).function, '_start');
+    assert.equal(report.truncated, undefined);
+});
+
 test('an idle process waits', async () => {
     const { report } = await look('idle.js', "setInterval(() => {}, 100000); process.stdout.write('go');", 'waiting');
     assert.equal(report.cause, 'waiting');

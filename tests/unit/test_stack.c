@@ -114,6 +114,41 @@ static void the_place_is_what_looks_have_in_common(void **state)
     feed_done(&feed);
 }
 
+/* Functions on both sides of frames that were left out did not call one another: the outer one is the place,
+ * and what it called is said only where it is known. */
+static void nothing_is_said_of_what_was_left_out(void **state)
+{
+#define DEEP ROUTER ";handler (/app/x.js:1:1)"
+    static const struct {
+        const char *stacks[4], *called, *variants;
+    } CASES[] = {
+        {{DEEP ";...;get names (/app/node_modules/deep/a.js:1:1);LoadIC",
+          DEEP ";...;get names (/app/node_modules/deep/a.js:1:1)",
+          DEEP ";...;optimize (/app/node_modules/deep/a.js:2:2)",
+          DEEP ";...;v8::internal::Builtin_JsonStringify"},
+         NULL,
+         NULL},
+        {{DEEP ";compile (/app/node_modules/deep/a.js:9:9);...;get names (/app/node_modules/deep/a.js:1:1)",
+          DEEP ";compile (/app/node_modules/deep/a.js:9:9);...;LoadIC",
+          DEEP ";compile (/app/node_modules/deep/a.js:9:9)", DEEP ";..."},
+         "compile of deep",
+         "compile of deep 75 %"},
+        {{DEEP ";make (/app/y.js:7:1)", DEEP ";...;leaf (/app/y.js:8:1)",
+          DEEP ";v8::internal::Builtin_JsonStringify", DEEP ";v8::internal::Builtin_JsonStringify"},
+         NULL,
+         "JSON.stringify 50 %, make 25 %"}};
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        struct feed feed;
+        const struct finding *f = stall(&feed, CASES[i].stacks, ARRAY_SIZE(CASES[i].stacks));
+        const struct finding_evidence *called = finding_get_evidence(f, "called"),
+                                      *variants = finding_get_evidence(f, "variants");
+        assert_string_equal(f->where.function, "handler");
+        assert_string_equal(called ? called->text : "", CASES[i].called ? CASES[i].called : "");
+        assert_string_equal(variants ? variants->text : "", CASES[i].variants ? CASES[i].variants : "");
+        feed_done(&feed);
+    }
+}
+
 /* Looks that saw a regular expression, of which other looks at the same callback saw other things. */
 static void short_matches_are_a_part_of_what_a_function_does(void **state)
 {
@@ -316,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_called_has_its_public_name),
         cmocka_unit_test(the_place_is_what_looks_have_in_common),
+        cmocka_unit_test(nothing_is_said_of_what_was_left_out),
         cmocka_unit_test(short_matches_are_a_part_of_what_a_function_does),
         cmocka_unit_test(functions_without_a_name_are_part_of_the_one_around),
         cmocka_unit_test(what_a_helper_is_given_is_no_part_of_it),

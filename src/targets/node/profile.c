@@ -43,9 +43,10 @@ static bool builtins_in(void *state, const struct mapping *m, struct runtime_cod
     return m->has_bias && v8_builtins_in(state, m, &ret_code->start, &ret_code->end);
 }
 
+/* Up to where frames were left out: those beside the gap did not call one another. */
 static void put(struct profile *profile, const struct v8_stack *stack, bool lines, struct process_stack *out)
 {
-    for (size_t i = 0; i < stack->count; i++) {
+    for (size_t i = 0; i < (stack->gap ? stack->gap : stack->count); i++) {
         const struct v8_frame *f = &stack->frames[i];
         struct profile_frame frame = {.kind = f->kind == V8_JS       ? FRAME_JS
                                               : f->kind == V8_NATIVE ? FRAME_NATIVE
@@ -66,9 +67,10 @@ static bool name(void *state, struct process *p, struct profile *profile, uint64
 {
     if (!words)
         return false;
-    struct v8_stack *stack = calloc(1, sizeof(*stack));
+    struct v8_stack *stack = malloc(sizeof(*stack));
     if (!stack)
         return true;
+    v8_stack_init(stack);
     v8_name_words(state, pc, call, words, stack);
     put(profile, stack, lines, out);
     if (stack->count == 0)
@@ -88,13 +90,13 @@ static void walk(void *state, struct profile *profile, const struct registers *r
                  enum sampler_end *ret_end)
 {
     struct user_regs_struct r = {.rip = registers->pc, .rsp = registers->sp, .rbp = registers->fp};
-    struct v8_stack *stack = calloc(1, sizeof(*stack));
+    struct v8_stack *stack = malloc(sizeof(*stack));
     if (!stack)
         return;
     v8_walk(state, &r, copy, stack);
     v8_name_frames(state, stack);
     put(profile, stack, lines, out);
-    if (stack->truncated)
+    if (stack->truncated || stack->gap)
         *ret_end = END_NO_ROW;
     v8_stack_done(stack);
     free(stack);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event/catalogue.h"
 #include "targets/node/unwind.h"
 
 struct rule {
@@ -109,12 +110,14 @@ static const struct rule *rule_for(const struct v8_stack *stack, size_t end)
 }
 
 /* V8's own code that does what JavaScript asks for with an operator, a property or an object: the way to what
- * others wrote in C++ leads through its API. */
+ * others wrote in C++ leads through its API. What is left out may be anything. */
 static bool is_engine(const struct v8_stack *stack, size_t end)
 {
     static const char *const API[] = {"HandleApiCall", "FunctionCallbackArguments",
                                       "PropertyCallbackArguments::Call"};
     const char *outermost = NULL;
+    if (stack->gap && stack->gap < end)
+        return false;
     for (size_t i = 0; i < end; i++) {
         const char *name = stack->frames[i].kind == V8_NATIVE ? stack->frames[i].name : NULL;
         outermost = name ? name : outermost;
@@ -180,7 +183,7 @@ static enum stall_frame_kind frame_kind(enum v8_frame_kind kind)
 static void take_pattern(struct v8 *v8, const struct stack_copy *copy, struct v8_stack *stack,
                          struct stall_report *report)
 {
-    for (size_t i = 0; i < stack->count; i++) {
+    for (size_t i = 0; i < (stack->gap ? stack->gap : stack->count); i++) {
         struct v8_frame *f = &stack->frames[i];
         if (f->kind == V8_JS) {
             v8_find_pattern(v8, copy, copy->start, f->fp, &report->pattern, &report->flags);
@@ -204,26 +207,37 @@ static bool is_loading(const struct v8_stack *stack)
     return false;
 }
 
+static void move_frame(struct v8_frame *from, struct stall_report *report)
+{
+    report->frames[report->count++] = (struct stall_frame){.kind = frame_kind(from->kind),
+                                                           .function = from->name,
+                                                           .script = from->script,
+                                                           .line = from->line,
+                                                           .column = from->column,
+                                                           .exact = from->position == V8_POSITION_EXACT};
+    from->name = from->script = NULL;
+}
+
+/* Of a stack that the report has no room for, both ends. */
 static void move_frames(struct v8_stack *stack, struct stall_report *report)
 {
+    enum { HALF = (STALL_FRAMES_MAX - 1) / 2 };
+    bool whole = !stack->gap && stack->count <= STALL_FRAMES_MAX;
+    size_t gap = stack->gap ? stack->gap : stack->count;
+    size_t inner = whole ? stack->count : MIN(gap, (size_t)HALF);
+    size_t outer = whole ? stack->count : MAX(stack->gap, stack->count - MIN(stack->count, (size_t)HALF));
+    int where = report->where;
     if (stack->truncated)
         snprintf(report->truncated, sizeof(report->truncated), "%s", stack->truncated);
-    for (size_t i = 0; i < stack->count; i++) {
-        struct v8_frame *f = &stack->frames[i];
-        if (report->count == STALL_FRAMES_MAX) {
-            snprintf(report->truncated, sizeof(report->truncated), "the stack is deeper than the report");
-            break;
-        }
-        report->frames[report->count++] = (struct stall_frame){.kind = frame_kind(f->kind),
-                                                               .function = f->name,
-                                                               .script = f->script,
-                                                               .line = f->line,
-                                                               .column = f->column,
-                                                               .exact = f->position == V8_POSITION_EXACT};
-        f->name = f->script = NULL;
-    }
-    if (report->where >= (int)report->count)
-        report->where = -1;
+    for (size_t i = 0; i < inner; i++)
+        move_frame(&stack->frames[i], report);
+    if (!whole)
+        report->frames[report->count++] =
+            (struct stall_frame){.kind = STALL_FRAME_LEFT_OUT, .function = strdup(SONDE_FRAMES_LEFT_OUT)};
+    if (where >= (int)inner)
+        report->where = where >= (int)outer ? where - (int)outer + (int)report->count : -1;
+    for (size_t i = outer; i < stack->count; i++)
+        move_frame(&stack->frames[i], report);
 }
 
 static int open_v8(pid_t pid, void **ret_state, struct problem *problem)

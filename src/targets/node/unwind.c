@@ -157,11 +157,11 @@ static bool is_interpreter(const char *builtin)
 
 static struct v8_frame *add_frame(struct walk *w, enum v8_frame_kind kind)
 {
-    if (w->out->count == V8_FRAMES_MAX) {
+    if (w->out->count + w->out->left_out >= V8_WALKED_MAX) {
         w->out->truncated = "the stack is deeper than can be recorded";
         return NULL;
     }
-    struct v8_frame *frame = &w->out->frames[w->out->count++];
+    struct v8_frame *frame = v8_stack_push(w->out);
     *frame =
         (struct v8_frame){.kind = kind, .pc = w->r.pc, .fp = w->r.fp, .call = w->call, .bytecode_offset = -1};
     return frame;
@@ -349,7 +349,7 @@ static bool find_exit_frame(struct walk *w)
                 return true;
             }
         }
-        if (guesses < GUESSES && is_native_return(w, word)) {
+        if (guesses < GUESSES && w->out->count < V8_FRAMES_MAX && is_native_return(w, word)) {
             struct registers before = w->r;
             w->r.pc = word;
             struct v8_frame *frame = add_frame(w, V8_NATIVE);
@@ -390,7 +390,7 @@ static bool walk_native(struct walk *w)
 void v8_walk(struct v8 *v8, const struct user_regs_struct *registers, const struct stack_copy *stack,
              struct v8_stack *ret_stack)
 {
-    *ret_stack = (struct v8_stack){0};
+    v8_stack_init(ret_stack);
     struct walk w = {.v8 = v8,
                      .stack = stack,
                      .registers = registers,
@@ -548,7 +548,7 @@ static bool name_optimised(struct v8 *v8, const struct v8_frame *frame, const st
 {
     struct v8_inlined list[16];
     size_t count = v8_inlined_at(&v8->heap, code, frame->pc - frame->call, list, ARRAY_SIZE(list));
-    for (size_t i = 0; i < count && out->count < V8_FRAMES_MAX; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct v8_frame inlined = *frame;
         struct v8_function function;
         int r = list[i].shared ? v8_function_of_shared(&v8->heap, list[i].shared, &function)
@@ -564,7 +564,7 @@ static bool name_optimised(struct v8 *v8, const struct v8_frame *frame, const st
             map_place(v8, function.script, &inlined);
         }
         inlined.position = inlined.line ? V8_POSITION_EXACT : V8_POSITION_NONE;
-        out->frames[out->count++] = inlined;
+        *v8_stack_push(out) = inlined;
     }
     return count > 0;
 }
@@ -582,9 +582,7 @@ static void name_js(struct v8 *v8, struct v8_frame *frame, struct v8_stack *out)
         if (frame->bytecode_offset < 0 && name_optimised(v8, frame, &code, out))
             return;
     }
-    if (out->count == V8_FRAMES_MAX)
-        return;
-    struct v8_frame *named = &out->frames[out->count++];
+    struct v8_frame *named = v8_stack_push(out);
     *named = *frame;
     if (v8_function(&v8->heap, frame->function, &function) < 0) {
         named->name = strdup("(moved)");
@@ -606,19 +604,21 @@ static void name_js(struct v8 *v8, struct v8_frame *frame, struct v8_stack *out)
 
 void v8_name_frames(struct v8 *v8, struct v8_stack *stack)
 {
-    struct v8_stack *named = calloc(1, sizeof(*named));
+    struct v8_stack *named = malloc(sizeof(*named));
     if (!named)
         return;
+    v8_stack_init(named);
     named->truncated = stack->truncated;
+    named->left_out = stack->left_out;
     for (size_t i = 0; i < stack->count; i++) {
         struct v8_frame *frame = &stack->frames[i];
+        if (stack->gap && i == stack->gap)
+            named->gap = named->count;
         if (frame->kind == V8_JS) {
             name_js(v8, frame, named);
             continue;
         }
-        if (named->count == V8_FRAMES_MAX)
-            break;
-        frame = memcpy(&named->frames[named->count++], frame, sizeof(*frame));
+        frame = memcpy(v8_stack_push(named), frame, sizeof(*frame));
         if (frame->kind == V8_NATIVE)
             name_native(v8, frame);
         else if (frame->kind == V8_BUILTIN)
@@ -628,7 +628,10 @@ void v8_name_frames(struct v8 *v8, struct v8_stack *stack)
         else
             frame->name = strdup("(entry)");
     }
-    *stack = *named;
+    memcpy(stack->frames, named->frames, named->count * sizeof(*named->frames));
+    stack->count = named->count;
+    stack->gap = named->gap;
+    stack->left_out = named->left_out;
     free(named);
 }
 
@@ -638,9 +641,10 @@ void v8_name_words(struct v8 *v8, uint64_t pc, bool call, const uint64_t words[4
     uint64_t frame[7] = {words[3], words[2], 0, words[1], words[0], 0, 0};
     struct stack_copy copy = {.start = AT, .bytes = (const uint8_t *)frame, .size = sizeof(frame)};
     struct user_regs_struct registers = {0};
-    struct v8_stack *one = calloc(1, sizeof(*one));
+    struct v8_stack *one = malloc(sizeof(*one));
     if (!one)
         return;
+    v8_stack_init(one);
     struct walk w = {.v8 = v8,
                      .stack = &copy,
                      .registers = &registers,
@@ -681,16 +685,4 @@ bool v8_builtins_in(struct v8 *v8, const struct mapping *mapping, uint64_t *ret_
     *ret_start = MAX(start, mapping->start);
     *ret_end = MIN(end, mapping->end);
     return *ret_start < *ret_end;
-}
-
-void v8_stack_done(struct v8_stack *stack)
-{
-    for (size_t i = 0; i < stack->count; i++) {
-        struct v8_frame *f = &stack->frames[i];
-        free(f->name);
-        free(f->script);
-        free(f->pattern);
-        free(f->flags);
-    }
-    stack->count = 0;
 }

@@ -19,7 +19,8 @@
 #include "targets/node/unwind_heap.h"
 #include "targets/node/unwind_layout.h"
 
-#define V8_FRAMES_MAX 192
+#define V8_FRAMES_MAX 384  /* that are kept */
+#define V8_WALKED_MAX 4096 /* after which a walk ends */
 
 enum v8_frame_kind {
     V8_NATIVE,  /* C++ and C */
@@ -60,9 +61,11 @@ struct v8_frame {
 };
 
 struct v8_stack {
-    struct v8_frame frames[V8_FRAMES_MAX]; /* the innermost first */
     size_t count;
+    size_t gap; /* frames[gap] did not call frames[gap - 1]: others lay between; 0: none is left out */
+    size_t left_out;
     const char *truncated; /* why the walk ended before the outermost frame; NULL when it did not */
+    struct v8_frame frames[V8_FRAMES_MAX]; /* the innermost first */
 };
 
 struct v8;
@@ -108,6 +111,18 @@ bool v8_builtins_in(struct v8 *v8, const struct mapping *mapping, uint64_t *ret_
 bool v8_find_pattern(struct v8 *v8, const struct stack_copy *stack, uint64_t from, uint64_t to,
                      char **ret_pattern, char **ret_flags);
 
+/* Empties a stack, whose memory may hold anything; frames that it held are not released. */
+static inline void v8_stack_init(struct v8_stack *stack)
+{
+    stack->count = stack->gap = stack->left_out = 0;
+    stack->truncated = NULL;
+}
+
+/* Room for the next outer frame, not initialised. A full stack loses one of its middle for it: pointers to
+ * frames are valid until the next call. */
+struct v8_frame *v8_stack_push(struct v8_stack *stack);
+
+/* Releases what the frames own. */
 void v8_stack_done(struct v8_stack *stack);
 
 #endif
