@@ -14,6 +14,7 @@
 #include "broker/protocol.h"
 #include "profile/runtime.h"
 #include "profile/unread.h"
+#include "symbol/memory.h"
 
 struct reading {
     struct native_files *files;
@@ -90,6 +91,21 @@ static void forget(void *context, pid_t pid)
     process_give_rows(process, &r->tables);
     process_free(process);
     map_remove(&r->processes, (uint64_t)pid);
+}
+
+/* The processes whose numbers come last. */
+static int forget_dropped(struct reading *r, struct namer_rest *rest, uint32_t count)
+{
+    if (count > rest->left / sizeof(int32_t))
+        return -EPROTO;
+    rest->left -= count * sizeof(int32_t);
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t pid;
+        memcpy(&pid, rest->at + rest->left + i * sizeof(pid), sizeof(pid));
+        memory_forget(pid);
+        forget(r, pid);
+    }
+    return 0;
 }
 
 static int keep(struct reading *r, struct process *process)
@@ -417,7 +433,9 @@ static int work(void *context, pid_t pid, const void *bytes, size_t length, void
         memory_pages_forget(&r->shared.pages);
     r->batch = ask.batch;
     text_clear(&r->stacks);
-    int result = do_work(r, pid, &ask, &rest, &head);
+    int result = forget_dropped(r, &rest, ask.dropped);
+    if (result == 0)
+        result = do_work(r, pid, &ask, &rest, &head);
     return result < 0 ? result : answer(r, process_at(r, pid), &head, ret_result, ret_length);
 }
 

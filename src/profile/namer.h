@@ -5,7 +5,8 @@
  * The sampler asks (struct namer_ask, and what belongs to it), the namer answers (struct namer_answer, then
  * stacks, frames that are new, and the description for the kernel, as far as they belong to it). Frames have
  * numbers, by which they are known from then on. Rows lie in memory that both share. Many stacks are named at
- * once: the namer answers as many of them as fit into a message, and as it can name within a while.
+ * once: the namer answers as many of them as fit into a message, and as it can name within a while. That a
+ * process has ended is said with the next question: a message of its own would wake the namer for nothing.
  *
  * A namer is assumed to have been taken over by one of its processes: its answers are checked (namers.c), and
  * count for processes of its domain alone. */
@@ -44,8 +45,10 @@ struct namer_ask {
     uint32_t verb;  /* enum namer_verb */
     uint32_t batch; /* of samples: memory that was read for an earlier one is read again */
     uint64_t now_ns;
-    uint32_t closed; /* NAMER_TIDY: so many files that nothing has mapped may stay known */
-    uint32_t count;  /* of notes, or of stacks */
+    uint32_t closed;  /* NAMER_TIDY: so many files that nothing has mapped may stay known */
+    uint32_t count;   /* of notes, or of stacks */
+    uint32_t dropped; /* processes that are of no interest any more: their numbers (int32_t) come last */
+    uint32_t unused;
 };
 
 /* A stack that is to be named: a sample and its words behind those of the kernel; or one that is to be walked

@@ -67,6 +67,7 @@ static void namer_free(struct namers *r, struct namer *namer)
     }
     map_done(&namer->copied);
     array_done(&namer->frames);
+    array_done(&namer->dropped);
     profile_free(namer->texts);
     if (namer->rows)
         munmap((void *)(uintptr_t)namer->rows, rows_bytes(r));
@@ -403,6 +404,21 @@ void namers_add(struct namers *r, const void *bytes, size_t length)
     text_add_bytes(&r->ask, bytes, length);
 }
 
+/* What the namer is to forget before it answers. */
+static void add_dropped(struct namers *r, struct namer *namer)
+{
+    struct namer_ask ask;
+    if (!namer->dropped.count)
+        return;
+    namers_add(r, namer->dropped.at, namer->dropped.count * sizeof(*namer->dropped.at));
+    if (r->ask.failed)
+        return;
+    memcpy(&ask, r->ask.at, sizeof(ask));
+    ask.dropped = (uint32_t)namer->dropped.count;
+    memcpy(r->ask.at, &ask, sizeof(ask));
+    array_clear(&namer->dropped);
+}
+
 /* What is too long for a message goes in a file of its own. */
 static int send_ask(struct namers *r, const struct namer *namer, pid_t pid)
 {
@@ -425,6 +441,7 @@ static int end_for_breach(struct namers *r, struct namer *namer, int error)
 
 int namers_send(struct namers *r, struct namer *namer, pid_t pid)
 {
+    add_dropped(r, namer);
     if (r->ask.failed)
         return -ENOMEM;
     namer->used_ns = clock_monotonic_ns();

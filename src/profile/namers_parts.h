@@ -35,6 +35,7 @@ struct namer {
     size_t text_bytes;
     ARRAY(struct known_frame) frames; /* the first is none */
     struct map copied;                /* serial -> struct copied_rows * */
+    ARRAY(int32_t) dropped;           /* processes that it has not been told yet to forget */
 };
 
 struct namers {

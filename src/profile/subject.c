@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "broker/protocol.h"
 #include "profile/runtime.h"
 
 enum {
@@ -61,8 +60,8 @@ void subject_free(struct namers *r, struct subject *s)
     if (!s)
         return;
     if (namers_numbered(r, s->namer_number)) {
-        (void)broker_send(s->namer->socket, (struct broker_head){.verb = BROKER_DROP, .target = s->pid}, NULL,
-                          0, -1);
+        (void)array_add(&s->namer->dropped,
+                        s->pid); /* else it stays known there until its number is used again */
         namers_give_rows(s->namer, s->rows.at, s->rows.count);
     }
     array_done(&s->rows);

@@ -120,6 +120,41 @@ static void rows_wait_for_a_stack_that_leads_there(void **state)
     namer_kind.forget(namer, getpid());
 }
 
+static void what_is_dropped_is_forgotten(void **state)
+{
+    struct {
+        struct namer_ask ask;
+        struct namer_item item;
+        struct sampler_sample sample;
+        uint64_t word;
+        int32_t dropped[2];
+    } question = {.ask = {.verb = NAMER_NAME, .batch = 1, .count = 1, .dropped = 2},
+                  .item = {.pid = getpid(), .length = sizeof(struct sampler_sample) + sizeof(uint64_t)},
+                  .sample = {.pid = (uint32_t)getpid(), .user_words = 1},
+                  .dropped = {getppid(), getpid()}};
+    struct namer_answer head;
+    struct namer_stack stack;
+    struct problem problem;
+    void *answer;
+    size_t length;
+    begin(true);
+    for (int round = 0; round < 2; round++) {
+        question.ask.dropped = round ? 2 : 0;
+        if (!round)
+            ask(NAMER_OPEN, &description);
+        size_t size = offsetof(typeof(question), dropped) + (round ? sizeof(question.dropped) : 0);
+        assert_int_equal(namer_kind.work(namer, 0, &question, size, &answer, &length, &problem), 0);
+        memcpy(&head, answer, sizeof(head));
+        memcpy(&stack, (char *)answer + sizeof(head), sizeof(stack));
+        assert_int_equal(head.stacks, 1);
+        assert_int_equal(stack.known, !round);
+        free(answer);
+    }
+    question.ask.dropped = UINT32_MAX; /* more than there are */
+    assert_int_equal(namer_kind.work(namer, 0, &question, sizeof(question), &answer, &length, &problem),
+                     -EPROTO);
+}
+
 /* What this process has mapped of code, as the kernel would have announced it; with nowhere, also code of no
  * file. */
 static size_t put_notes(uint8_t *out, bool nowhere, uint32_t *ret_count)
@@ -197,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_read_with_the_process),
         cmocka_unit_test(rows_wait_for_a_stack_that_leads_there),
+        cmocka_unit_test(what_is_dropped_is_forgotten),
         cmocka_unit_test(programs_that_are_known_need_not_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

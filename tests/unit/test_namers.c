@@ -36,9 +36,11 @@ struct lie {
 static struct lie lies[2]; /* of the one for A and the one for B */
 static int ended, failed;
 
-/* How often each was asked for names, and for how many at last; shared with them. */
+/* How often each was asked for names, and for how many at last; how many messages came, and which process the
+ * last question said to forget, of how many. Shared with them. */
 static struct {
-    unsigned questions, stacks;
+    unsigned questions, stacks, messages, dropped;
+    int32_t last_dropped;
 } * asked;
 
 static _Noreturn void answer(int socket, struct lie *lie)
@@ -50,6 +52,7 @@ static _Noreturn void answer(int socket, struct lie *lie)
     bool said = false;
     (void)broker_send(socket, head, NULL, 0, -1);
     while (broker_receive(socket, &head, bytes, sizeof(bytes), &fd) >= 0) {
+        asked[lie - lies].messages++;
         if (head.verb == BROKER_GRANT) {
             rows = mmap(NULL, ROWS * sizeof(*rows), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
             memcpy(rows + 1, lie->rows, sizeof(lie->rows));
@@ -66,6 +69,9 @@ static _Noreturn void answer(int socket, struct lie *lie)
         uint32_t number = 1;
         struct namer_answer now = lie->head;
         memcpy(&ask, bytes, sizeof(ask));
+        asked[lie - lies].dropped = ask.dropped;
+        if (ask.dropped)
+            memcpy(&asked[lie - lies].last_dropped, bytes + head.length - sizeof(int32_t), sizeof(int32_t));
         bool names = ask.verb == NAMER_NAME, opens = ask.verb == NAMER_OPEN || ask.verb == NAMER_REFRESH;
         now.stacks = !names ? 0 : lie->head.stacks == 1 ? MIN(ask.count, 4u) : lie->head.stacks;
         if (names) {
@@ -440,6 +446,27 @@ static void what_comes_next_is_asked_for_at_once(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* It would be woken for each otherwise. */
+static void an_end_is_told_with_the_next_question(void **state)
+{
+    struct subject *a, *other;
+    begin_both();
+    assert_int_equal(subject_open(namers, OF_A, NULL, &a), 0);
+    memset(asked, 0, 2 * sizeof(*asked));
+    subject_free(namers, a);
+    assert_int_equal(subject_open(namers, OF_A, NULL, &other), 0);
+    assert_int_equal(asked[0].messages, 1);
+    assert_int_equal(asked[0].dropped, 1);
+    assert_int_equal(asked[0].last_dropped, OF_A);
+    assert_string_equal(named(other, 0x1010), "of_a");
+    assert_int_equal(asked[0].dropped, 0); /* once is enough */
+    subject_free(namers, other);
+    namers_tidy(namers, 0); /* where nothing else is asked */
+    assert_int_equal(asked[0].dropped, 1);
+    end_both(NULL, NULL);
+    assert_int_equal(failed, 0);
+}
+
 /* A name that is another one soon is the present batch's alone. */
 static void what_is_not_settled_is_asked_for_again(void **state)
 {
@@ -615,6 +642,7 @@ int main(void)
         cmocka_unit_test(rows_of_others_are_not_reached),
         cmocka_unit_test(rows_are_given_back),
         cmocka_unit_test(what_comes_next_is_asked_for_at_once),
+        cmocka_unit_test(an_end_is_told_with_the_next_question),
         cmocka_unit_test(what_is_not_settled_is_asked_for_again),
         cmocka_unit_test(what_is_not_known_has_no_name),
         cmocka_unit_test(several_are_begun_before_one_has_answered),
