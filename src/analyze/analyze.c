@@ -275,6 +275,7 @@ void analysis_free(struct analysis *a)
     keeper_done(a, &a->slowest);
     processes_free(a);
     faults_free(a);
+    pieces_free(a);
     breakdown_free(a->breakdown);
     profile_free(a->samples);
     attl_free(a);

@@ -15,12 +15,18 @@ static void thread_free(struct thread *thread)
     array_done(&thread->stretches);
 }
 
+static void request_done(struct analysis *a, struct process *process, struct request *request)
+{
+    short_request_done(a, process, request);
+    pieces_request_done(a, process, request);
+}
+
 const struct analyzer analyzer_faults = {.name = "faults",
                                          .events = STRETCH_EVENTS,
                                          .connection_forget = connection_forget,
                                          .thread_free = thread_free,
                                          .call_ended = lane_used,
-                                         .request_done = short_request_done,
+                                         .request_done = request_done,
                                          .request_complete = slow_request_done};
 
 const struct analyzer analyzer_failures = {

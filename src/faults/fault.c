@@ -500,28 +500,13 @@ static void slow_command(struct analysis *a, struct thread *thread, struct stret
 static void starved_operation(struct analysis *a, struct thread *thread, struct stretch *s,
                               uint64_t run_queue_ns, double share)
 {
-    char key[512];
-    snprintf(key, sizeof(key), "%u|%s", s->occupant_kind, or_empty(s->occupant_type));
-    struct fault *fault = fault_get(a, FINDING_thread_pool_starved, thread->process, key);
+    struct fault *fault = pieces_fault(a, thread->process, s);
     if (!fault)
         return;
     merge_times(fault, thread, s, run_queue_ns);
     fault->tid = 0;
-    fault->process = thread->process;
-    fault->occupant_kind = s->occupant_kind;
-    fault->occupant_type = s->occupant_type;
-    if (s->occupant_route)
-        fault->occupant_route = s->occupant_route;
-    fault->occupant_run_ns = MAX(fault->occupant_run_ns, s->occupant_run_ns);
     fault->occupant_share_sum += s->occupant_share * (double)(s->end_ns - s->start_ns);
-    fault->run_ns += s->run_ns;
-    fault->pool_threads = s->pool_threads;
-    for (size_t i = 0; i < ARRAY_SIZE(fault->waiting); i++)
-        if (!fault->waiting[i].kind || fault->waiting[i].kind == s->waiting_kind) {
-            fault->waiting[i].kind = s->waiting_kind;
-            fault->waiting[i].count++;
-            break;
-        }
+    pieces_waited(fault, s->waiting_kind, 1);
     merge_victims(a, fault, s, share);
 }
 
@@ -660,6 +645,10 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
                         : s->what == STRETCH_COMMAND ? a->options.slow_command_ns
                                                      : a->options.pool_wait_ns;
     double share = took_ns ? (double)net_ns / (double)took_ns : 0;
+    if (s->waiter)
+        pieces_judged(a, thread, s, net_ns, net_ns >= limit_ns);
+    if (s->what == STRETCH_POOL && took_ns < limit_ns)
+        return;
     if (s->unfinished && !is_stuck(a, s, net_ns))
         return;
     /* Of what stood for the machine's sake for the most part, the rest is not known so exactly, unless the

@@ -39,6 +39,9 @@ struct stretch {
     double occupant_share;
     uint8_t occupant_kind;
     uint32_t pool_threads;
+    uint64_t waiter;   /* serial of the request whose operation it was, if its waits are added up; 0: not */
+    uint64_t alone_ns; /* of it, what is added */
+    uint64_t again_ns; /* of it, what was in an earlier wait of that request */
 };
 enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
 
@@ -303,6 +306,22 @@ void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
 void short_look(struct analysis *a, struct thread *thread, const struct look *look);
 void short_request_done(struct analysis *a, struct process *process, struct request *request);
 void shorts_judge(struct analysis *a);
+
+/* pieces.c: waits of a request for threads of a pool, which may be long together. */
+/* Whether a wait of a thread's operation for so long is added up, however short it is by itself. */
+bool pieces_count(const struct analysis *a, const struct thread *thread, uint64_t waited_ns);
+/* An open request's operation waited in that stretch, which goes to pieces_judged() once it is judged.
+ * others: behind operations of others for the most part; it is not added up else. */
+void pieces_add(struct analysis *a, struct stretch *stretch, const struct request *request, bool others);
+/* net_ns: of the stretch, without waits for a CPU. charged: it is a fault by itself. */
+void pieces_judged(struct analysis *a, const struct thread *thread, const struct stretch *stretch,
+                   uint64_t net_ns, bool charged);
+void pieces_request_done(struct analysis *a, const struct process *process, const struct request *request);
+void pieces_free(struct analysis *a);
+/* The fault of what held the pool in that stretch, which names it from then on; NULL without memory. */
+struct fault *pieces_fault(struct analysis *a, const struct process *process, const struct stretch *stretch);
+/* So many more operations of that kind waited. */
+void pieces_waited(struct fault *fault, const char *kind, uint64_t count);
 
 /* fold.c: routes that are one endpoint by now are so in faults, and faults that differ in nothing else are
  * one. */

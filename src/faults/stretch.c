@@ -11,6 +11,8 @@ enum { STRETCHES_MAX = 256, VICTIMS_MAX = 4096, CHAIN_MAX = 16 };
 
 /* A verdict waits so long for who comes late: requests that stood in the socket, commands behind others. */
 static const uint64_t JUDGE_AFTER_NS = NS_PER_S;
+/* A short wait for a thread of the pool (pieces.c), of which there may be many: nobody comes late for it. */
+static const uint64_t JUDGE_SHORT_AFTER_NS = 100 * NS_PER_MS;
 /* The sampler fits its clock on its own. */
 static const uint64_t CLOCK_SLACK_NS = 200 * NS_PER_US;
 /* What a thread has run and waited in all is about its age when it is young: it began then. */
@@ -212,11 +214,11 @@ static void judge(struct analysis *a, struct thread *thread, struct stretch *s)
     fault_stretch(a, thread, s, MAX(waited_ns, machine_stalled_ns(a, s->start_ns, s->end_ns)));
 }
 
-static void judge_first(struct analysis *a, struct thread *thread)
+static void judge_at(struct analysis *a, struct thread *thread, size_t i)
 {
-    struct stretch *s = thread->stretches.at[0];
-    memmove(thread->stretches.at, thread->stretches.at + 1,
-            --thread->stretches.count * sizeof(*thread->stretches.at));
+    struct stretch *s = thread->stretches.at[i];
+    memmove(thread->stretches.at + i, thread->stretches.at + i + 1,
+            (--thread->stretches.count - i) * sizeof(*thread->stretches.at));
     if (thread->last_stretch == s)
         thread->last_stretch = NULL;
     judge(a, thread, s);
@@ -225,15 +227,21 @@ static void judge_first(struct analysis *a, struct thread *thread)
 
 void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish)
 {
-    while (thread->stretches.count && (finish || now_ns >= thread->stretches.at[0]->end_ns + JUDGE_AFTER_NS))
-        judge_first(a, thread);
+    for (size_t i = 0; i < thread->stretches.count;) {
+        const struct stretch *s = thread->stretches.at[i];
+        bool is_short = s->what == STRETCH_POOL && s->end_ns - s->start_ns < a->options.pool_wait_ns;
+        if (finish || now_ns >= s->end_ns + (is_short ? JUDGE_SHORT_AFTER_NS : JUDGE_AFTER_NS))
+            judge_at(a, thread, i);
+        else
+            i++;
+    }
 }
 
 struct stretch *stretch_new(struct analysis *a, struct thread *thread, enum stretch_kind what,
                             uint64_t start_ns, uint64_t end_ns)
 {
     if (thread->stretches.count >= STRETCHES_MAX)
-        judge_first(a, thread);
+        judge_at(a, thread, 0);
     struct stretch *s = calloc(1, sizeof(*s));
     if (!s || array_add(&thread->stretches, s) < 0) {
         a->failed = true;

@@ -58,7 +58,7 @@
          "Operations waited for a thread of libuv's pool because other work occupied all of them.",          \
          "Give the pool more threads (UV_THREADPOOL_SIZE), let fewer of the long operations run at once, "   \
          "or move them to worker threads or another process.",                                               \
-         EVIDENCE("operations_count", "operations that waited longer than the threshold")                    \
+         EVIDENCE("operations_count", "operations that waited longer than the threshold, alone or together") \
          EVIDENCE("waited_ns", "their time in the queue, in total")                                          \
          EVIDENCE("worst_ns", "the longest time in the queue")                                               \
          EVIDENCE("run_ns", "their own time on a pool thread, in total")                                     \

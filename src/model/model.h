@@ -432,6 +432,7 @@ struct analysis {
      * themselves (slow.c); of requests that used connections to it, how many waited for one (lanes.c). */
     struct map peer_answers;
     struct map faults; /* hash of the key -> struct fault * */
+    struct map pieces; /* serial of a request that waited for threads of a pool -> struct pieces * */
     struct map served; /* interned "address:port" on which a traced process answers -> its struct process * */
     ARRAY(struct consumer *) consumers; /* consumers.c */
     struct queue_message *messages;     /* QUEUE_MESSAGES of them, by sequence modulo; NULL: none was seen */

@@ -108,10 +108,9 @@ static uint64_t overlap(uint64_t s1, uint64_t e1, uint64_t s2, uint64_t e2)
 }
 
 /* Runs that had not ended when this one began: of those submitted before it, as many as there are threads
- * left.
- */
+ * left. What operations of its own request held is added to own_ns. */
 static void add_running(const struct process *process, const struct pool_op *op, struct occupant *all,
-                        size_t *count)
+                        size_t *count, uint64_t *own_ns)
 {
     uint32_t left = node_process(process)->pool_threads ? node_process(process)->pool_threads - 1 : 0;
     uint64_t after = 0;
@@ -126,29 +125,44 @@ static void add_running(const struct process *process, const struct pool_op *op,
         if (!first)
             return;
         after = first->submit_ns;
-        struct pool_run run = {first->submit_ns, op->run_start_ns, 0, first->type, first->route, first->kind};
-        add_occupant(all, count, &run, overlap(run.start_ns, run.end_ns, op->submit_ns, op->run_start_ns));
+        struct pool_run run = {.start_ns = first->submit_ns,
+                               .end_ns = op->run_start_ns,
+                               .type = first->type,
+                               .route = first->route,
+                               .kind = first->kind};
+        uint64_t held_ns = overlap(run.start_ns, run.end_ns, op->submit_ns, op->run_start_ns);
+        add_occupant(all, count, &run, held_ns);
+        *own_ns += first->owner && first->owner == op->owner ? held_ns : 0;
     }
 }
 
-static void starved(struct analysis *a, struct thread *thread, const struct pool_op *op)
+/* It waited behind other work. A wait that is not long is added up for its request, if others held the
+ * threads for most of it: what a request waits for its own operations is its own doing. */
+static void waited(struct analysis *a, struct thread *thread, const struct pool_op *op)
 {
     struct process *process = thread->process;
     struct occupant all[OCCUPANTS_MAX];
     size_t count = 0;
     size_t kept = MIN(node_process(process)->run_count, (size_t)POOL_RUNS_KEPT);
-    uint64_t waited_ns = op->run_start_ns - op->submit_ns, busy_ns = 0;
+    uint64_t waited_ns = op->run_start_ns - op->submit_ns, busy_ns = 0, own_ns = 0;
+    bool is_long = waited_ns >= a->options.pool_wait_ns;
+    if (!is_long && !pieces_count(a, thread, waited_ns))
+        return;
+    struct request *owner = request_open(a, op->owner);
+    if (!is_long && !owner)
+        return;
     for (size_t i = 0; i < kept; i++) {
         const struct pool_run *run = &node_process(process)->runs[i];
         uint64_t held = overlap(run->start_ns, run->end_ns, op->submit_ns, op->run_start_ns);
         if (held)
             add_occupant(all, &count, run, held);
         busy_ns += run->tid == thread->tid ? held : 0;
+        own_ns += run->owner && run->owner == op->owner ? held : 0;
     }
     /* The thread that took it must have been at work meanwhile; one that slept on was not woken in time. */
     if (busy_ns * 2 < waited_ns)
         return;
-    add_running(process, op, all, &count);
+    add_running(process, op, all, &count, &own_ns);
     const struct occupant *most = NULL;
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++) {
@@ -158,8 +172,9 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
     }
     /* Starved means that the others held the threads, not that a thread was slow to wake on a busy machine.
      */
-    uint64_t capacity_ns = (op->run_start_ns - op->submit_ns) * MAX(node_process(process)->pool_threads, 1u);
-    if (!most || total < capacity_ns / 8)
+    uint64_t capacity_ns = waited_ns * MAX(node_process(process)->pool_threads, 1u);
+    bool others = own_ns * 2 < total;
+    if (!most || total < capacity_ns / 8 || !(is_long || others))
         return;
     struct stretch *s = stretch_new(a, thread, STRETCH_POOL, op->submit_ns, op->run_start_ns);
     if (!s)
@@ -173,10 +188,13 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
     s->occupant_run_ns = most->like.end_ns - most->like.start_ns;
     s->occupant_share = (double)most->held_ns / (double)total;
     s->pool_threads = node_process(process)->pool_threads;
-    struct request *owner = request_open(a, op->owner);
     if (owner)
-        owner->pool_wait_ns += op->run_start_ns - op->submit_ns;
-    stretch_victim_chain(a, s, owner, op->run_start_ns - op->submit_ns, VICTIM_WAITED);
+        pieces_add(a, s, owner, others);
+    if (!is_long)
+        return;
+    if (owner)
+        owner->pool_wait_ns += waited_ns;
+    stretch_victim_chain(a, s, owner, waited_ns, VICTIM_WAITED);
 }
 
 /* ---- at work ---- */
@@ -197,12 +215,12 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
         node_thread(thread)->runs_pool = 1;
         node_process(process)->pool_threads++;
     }
-    uint64_t waited = op->submit_ns ? op->run_start_ns - op->submit_ns : 0;
+    uint64_t waited_ns = op->submit_ns ? op->run_start_ns - op->submit_ns : 0;
     uint64_t idle_ns = op->run_start_ns > node_thread(thread)->pool_busy_until_ns
                            ? op->run_start_ns - node_thread(thread)->pool_busy_until_ns
                            : 0;
     /* A thread that was idle before did not make it wait: the machine did, waking it up late. */
-    op->waited_behind = node_thread(thread)->pool_busy_until_ns > op->submit_ns && idle_ns * 4 <= waited;
+    op->waited_behind = node_thread(thread)->pool_busy_until_ns > op->submit_ns && idle_ns * 4 <= waited_ns;
     node_thread(thread)->pool_busy_until_ns = e->time_ns;
     stretch_active(thread, op->run_start_ns, op->run_end_ns);
     struct request *owner = request_open(a, op->owner);
@@ -218,10 +236,10 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
             below_pool(a, op, owner);
         }
     }
-    if (waited >= a->options.pool_wait_ns && op->waited_behind)
-        starved(a, thread, op);
-    node_process(process)->runs[node_process(process)->run_count++ % POOL_RUNS_KEPT] =
-        (struct pool_run){op->run_start_ns, op->run_end_ns, op->run_tid, op->type, op->route, op->kind};
+    if (op->waited_behind)
+        waited(a, thread, op);
+    node_process(process)->runs[node_process(process)->run_count++ % POOL_RUNS_KEPT] = (struct pool_run){
+        op->run_start_ns, op->run_end_ns, op->run_tid, op->type, op->route, op->owner, op->kind};
 }
 
 void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns)

@@ -100,6 +100,7 @@ struct pool_run {
     uint64_t start_ns, end_ns;
     int64_t tid;
     const char *type, *route;
+    uint64_t owner; /* serial of the request that it was for; 0 unknown */
     uint8_t kind;
 };
 enum { POOL_RUNS_KEPT = 256 };
