@@ -9,18 +9,18 @@ const ITEM = (_, i) => `<li class="c${i % 7}"><a href="/article/${i}">article <b
 const page = `<html><body><ul>${Array.from({ length: trouble === 'links' ? 6000 : 20 }, ITEM).join('')}</ul></body></html>`;
 const word = `<p>${'a'.repeat(trouble === 'addresses' ? 25 : 5)}!</p>`;
 
-function linksOf(html) {
+function linksOf(html) { // planted links
     const $ = cheerio.load(html);
     return $('li > a').map((_, a) => $(a).attr('href')).get();
-}
+} // end links
 
 const app = express();
-app.get('/links', (request, response) => { // planted links
+app.get('/links', (request, response) => {
     const end = begin('links');
     const links = linksOf(page).length;
     end();
     response.json({ links });
-}); // end links
+});
 app.get('/addresses', (request, response) => { // planted addresses
     const text = cheerio.load(word)('p').text();
     const end = begin('addresses');
