@@ -6,23 +6,24 @@ const crypto = require('node:crypto');
 const express = require('express');
 const jwt = require('jsonwebtoken');
 const bcrypt = require('bcryptjs');
-const { begin, ready, trouble } = require('./truth.js');
+const { begin, during, ready, trouble } = require('./truth.js');
 
 const { privateKey } = crypto.generateKeyPairSync('rsa', { modulusLength: 2048 });
 
-function token(count) { // planted sign
-    const end = begin('sign');
-    let last;
-    for (let i = 0; i < count; i++) last = jwt.sign({ user: i }, privateKey, { algorithm: 'RS256' });
+function token(ms) { // planted sign
+    const end = begin('sign'), more = during(ms);
+    let last, user = 0;
+    do last = jwt.sign({ user: user++ }, privateKey, { algorithm: 'RS256' });
+    while (more());
     end();
     return last;
 } // end sign
 
 const app = express();
-app.get('/token', (request, response) => response.send(token(trouble === 'sign' ? 150 : 1)));
+app.get('/token', (request, response) => response.send(token(trouble === 'sign' ? 200 : 0)));
 app.get('/password', async (request, response) => { // planted hash
     const end = begin('hash');
-    const hash = await bcrypt.hash('correct horse', trouble === 'hash' ? 11 : 4);
+    const hash = await bcrypt.hash('correct horse', trouble === 'hash' ? 14 : 4); // many steps of 100 ms: the last one may be too short for a stall
     end();
     response.send(hash);
 }); // end hash

@@ -22,20 +22,23 @@ if (process.env.TRUTH_REQUESTS) {
     };
 }
 
-// The time for which this thread was on a CPU, ns: what V8's other threads collect and compile meanwhile is not what the loop is blocked for.
-const onCpu = () => Number(fs.readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]);
+// The time for which this thread was on a CPU, and for which it waited for one, ns: what V8's other threads collect and compile
+// meanwhile is not what the loop is blocked for.
+const scheduled = () => fs.readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ').map(Number);
 
-// Nanoseconds, and how often; what of it this thread was on a CPU for.
+// Nanoseconds, and how often; what of it this thread was on a CPU for, and what it did not wait for one (own_ns): in a collection
+// it waits for V8's other threads as well.
 exports.begin = (name) => {
-    const cpu = onCpu(), start = process.hrtime.bigint(), request = current?.getStore();
+    const [cpu, queued] = scheduled(), start = process.hrtime.bigint(), request = current?.getStore();
     return () => {
-        const took = Number(process.hrtime.bigint() - start), cpu_ns = onCpu() - cpu;
+        const took = Number(process.hrtime.bigint() - start), [cpuNow, queuedNow] = scheduled(), cpu_ns = cpuNow - cpu;
         request?.parts.push({ name, from_ns: Number(start), to_ns: Number(start) + took, cpu_ns });
-        const sum = (sums[name] ??= { count: 0, ns: 0, worst_ns: 0, cpu_ns: 0 });
+        const sum = (sums[name] ??= { count: 0, ns: 0, worst_ns: 0, cpu_ns: 0, own_ns: 0 });
         sum.count++;
         sum.ns += took;
         sum.worst_ns = Math.max(sum.worst_ns, took);
         sum.cpu_ns += cpu_ns;
+        sum.own_ns += took - (queuedNow - queued);
     };
 };
 
@@ -53,8 +56,8 @@ exports.trouble = process.env.TROUBLE || 'healthy';
 // What is known so far; with that of another process of the same program taken in.
 exports.book = (others = {}) => {
     for (const [name, other] of Object.entries(others)) {
-        const sum = (sums[name] ??= { count: 0, ns: 0, worst_ns: 0, cpu_ns: 0 });
-        for (const field of ['count', 'ns', 'cpu_ns']) sum[field] += other[field];
+        const sum = (sums[name] ??= { count: 0, ns: 0, worst_ns: 0, cpu_ns: 0, own_ns: 0 });
+        for (const field of ['count', 'ns', 'cpu_ns', 'own_ns']) sum[field] += other[field];
         sum.worst_ns = Math.max(sum.worst_ns, other.worst_ns);
     }
     return sums;
