@@ -237,6 +237,15 @@ static void join_unseen(struct analysis *a)
     }
 }
 
+/* The collections that a function causes are part of what it takes, and only where they are most of all its
+ * time, a cause of their own: one stretch may have a few more of them than the next. */
+static bool is_beside_collections(const struct fault *whole, const struct fault *collections)
+{
+    uint64_t gc_ns = whole->gc_ns + collections->gc_ns, net_ns = whole->net_ns + collections->net_ns;
+    return whole->place.cause != SONDE_stall_cause_gc &&
+           (whole->net_ns >= collections->net_ns || gc_ns * 3 <= net_ns * 2);
+}
+
 /* One call of a function that is distinguished is one more variant where that function was also seen to do
  * several things in a stretch: one cause. */
 static void join_variants(struct analysis *a)
@@ -255,8 +264,7 @@ static void join_variants(struct analysis *a)
                 whole->seen || whole->service != part->service || whole->route != part->route ||
                 whole->place.function != part->place.function || whole->place.script != part->place.script ||
                 !whole->apart ||
-                (collects ? whole->place.cause == SONDE_stall_cause_gc || whole->net_ns < part->net_ns
-                          : whole->apart[0] || !whole->place.variants))
+                (collects ? !is_beside_collections(whole, part) : whole->apart[0] || !whole->place.variants))
                 continue;
             struct look kept = whole->place;
             fault_absorb(a, whole, part);
@@ -276,6 +284,14 @@ static bool is_called_by(const struct look *part, const struct look *whole)
     return false;
 }
 
+/* A function that calls the whole's place is a place of its own; but where no function of the application was
+ * seen, both are a package's, and the outer one is what fewer samples saw of the same work. */
+static bool is_within_package(const struct fault *part, const struct fault *whole)
+{
+    const struct look_stack *stack = whole->place.stack;
+    return stack && stack->packaged && is_called_by(&whole->place, &part->place);
+}
+
 /* Samples of one stretch may all fall into one call of a function that others saw at several things, the more
  * easily the fewer there are: what it calls is part of it, while less of the time is known of that alone. */
 static void join_called(struct analysis *a)
@@ -290,7 +306,7 @@ static void join_called(struct analysis *a)
             if (whole == part || whole->kind != part->kind || whole->absorbed || whole->warming ||
                 whole->seen || whole->worker || !whole->place.script || !same_work(whole, part) ||
                 same_place(whole, part) || whole->net_ns < part->net_ns ||
-                !is_called_by(&part->place, &whole->place))
+                !(is_called_by(&part->place, &whole->place) || is_within_package(part, whole)))
                 continue;
             struct look kept = whole->place;
             fault_absorb(a, whole, part);

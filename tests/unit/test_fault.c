@@ -96,6 +96,33 @@ static void what_a_function_calls_is_part_of_it(void **state)
     }
 }
 
+/* The same the other way round: the few samples of one stretch have only the outer function in common. Within
+ * a package that is the same work; the application's functions are told apart. */
+static void what_calls_a_packages_function_is_part_of_it(void **state)
+{
+    for (int packaged = 0; packaged < 2; packaged++) {
+        struct feed feed;
+        const char *folder = packaged ? "node_modules/hash" : "app";
+        char outer[100], inner[200];
+        snprintf(outer, sizeof(outer), "next (/srv/%s/a.js:3:9)", folder);
+        snprintf(inner, sizeof(inner), "%s;crypt (/srv/%s/a.js:9:2)", outer, folder);
+        start(&feed);
+        for (uint64_t i = 0; i < 4; i++) {
+            uint64_t at = MS(1000 * (i + 1));
+            turn_begins(&feed, "/slow", at);
+            for (uint64_t k = 0; k < 4; k++)
+                look(&feed, at, at + MS(20 + 10 * k), JAVASCRIPT, "", 3, "", i ? inner : outer);
+            turn_ends(&feed, at, at + MS(100));
+        }
+        feed_finish(&feed);
+        assert_int_equal(feed.report.findings.count, packaged ? 1 : 2);
+        const struct finding *f = feed.report.findings.at[0];
+        assert_string_equal(f->where.function, "crypt");
+        assert_int_equal(finding_get_evidence(f, "stalls_count")->count, packaged ? 4 : 3);
+        feed_done(&feed);
+    }
+}
+
 /* Two places are two faults; of a loop's lines, the function is the place. */
 static void tells_places_apart(void **state)
 {
@@ -298,6 +325,32 @@ static void a_collection_among_others_is_no_cause(void **state)
     assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 5);
     assert_int_equal(finding_get_evidence(f, "gc_ns")->count, MS(80));
     feed_done(&feed);
+}
+
+/* Of most stalls a little more than half is collections: one function. Where they are nearly all, a cause of
+ * their own. */
+static void collections_about_half_are_part_of_a_function(void **state)
+{
+    for (unsigned most = 0; most < 2; most++) {
+        struct feed feed;
+        start(&feed);
+        for (uint64_t i = 1; i <= 5; i++) {
+            turn_begins(&feed, "/slow", MS(1000 * i));
+            for (uint64_t k = 1; k <= 3; k++)
+                look(&feed, MS(1000 * i), MS(1000 * i + 25 * k), i == 3 ? JAVASCRIPT : GC, "render", 12, "",
+                     "handler (/srv/app.js:12:9)");
+            FEED(&feed, v8_gc, API, API, MS(1000 * i + 95), MS(i == 3 ? 40 : most ? 90 : 60), .type = 4);
+            turn_ends(&feed, MS(1000 * i), MS(1000 * i + 100));
+        }
+        feed_finish(&feed);
+        uint64_t stalls = 0;
+        array_foreach (&feed.report.findings, f)
+            if ((*f)->kind == FINDING_event_loop_blocked &&
+                strcmp(finding_get_evidence(*f, "cause")->text, "javascript") == 0)
+                stalls += finding_get_evidence(*f, "stalls_count")->count;
+        assert_int_equal(stalls, most ? 1 : 5);
+        feed_done(&feed);
+    }
 }
 
 /* A program that ends itself does so inside a callback: that is no stall. */
@@ -595,6 +648,7 @@ int main(void)
         cmocka_unit_test(a_collection_that_waited_is_not_the_cause),
         cmocka_unit_test(waiting_for_a_lock),
         cmocka_unit_test(what_a_function_calls_is_part_of_it),
+        cmocka_unit_test(what_calls_a_packages_function_is_part_of_it),
         cmocka_unit_test(merges_the_same_place),
         cmocka_unit_test(tells_places_apart),
         cmocka_unit_test(one_leaf_of_many_is_not_the_cause),
@@ -605,6 +659,7 @@ int main(void)
         cmocka_unit_test(warming_up_is_no_fault),
         cmocka_unit_test(collections_are_a_cause_of_their_own),
         cmocka_unit_test(a_collection_among_others_is_no_cause),
+        cmocka_unit_test(collections_about_half_are_part_of_a_function),
         cmocka_unit_test(ending_is_no_stall),
         cmocka_unit_test(stuck_without_a_last_word),
         cmocka_unit_test(starved_at_the_end),

@@ -3,12 +3,12 @@
 'use strict';
 const express = require('express');
 const handlebars = require('handlebars');
-const { begin, ready, trouble } = require('./truth.js');
+const { begin, during, ready, trouble } = require('./truth.js');
 
 const LINE = '<li class="{{kind}}">{{#if price}}{{name}}: {{price}}{{else}}{{name}}{{/if}}</li>';
 const text = trouble === 'compile' ? LINE.repeat(400) : LINE;
 const table = handlebars.compile('<table>{{#each rows}}<tr><td>{{id}}</td><td>{{name}}</td><td>{{{word}}}</td></tr>{{/each}}</table>');
-const rows = Array.from({ length: trouble === 'render' ? 60_000 : 20 }, (_, id) => ({ id, name: `row <${id}>`, word: 'word' }));
+const rows = Array.from({ length: trouble === 'render' ? 20_000 : 20 }, (_, id) => ({ id, name: `row <${id}>`, word: 'word' }));
 table({ rows: [] });
 
 const app = express();
@@ -19,8 +19,10 @@ app.get('/article', (request, response) => { // planted compile
     response.send(String(html.length));
 }); // end compile
 app.get('/table', (request, response) => { // planted render
-    const end = begin('render');
-    const html = table({ rows });
+    const end = begin('render'), more = during(trouble === 'render' ? 200 : 0);
+    let html;
+    do html = table({ rows });
+    while (more());
     end();
     response.send(String(html.length));
 }); // end render
