@@ -29,13 +29,21 @@ enum {
     KNOWN_LIMIT = 16384, /* processes; those that ended are forgotten first */
 };
 #define ENDED_KEPT_NS 2000000000ull /* samples may come later than the news of the end */
+#define FORGET_NS     (ENDED_KEPT_NS / 4)
+
+/* Most programs of a machine map the same few libraries: each path is kept once. */
+struct path {
+    uint64_t key; /* in sideband.paths, where it is, unless another one has that */
+    size_t users;
+    char text[];
+};
 
 struct note {
     uint64_t time_ns;
     uint32_t type; /* PERF_RECORD_... */
     uint32_t pid, parent;
     uint64_t start, end, offset, device, inode;
-    char *path; /* owned until it is applied */
+    struct path *path; /* it counts as a user until it is applied */
 };
 
 struct known {
@@ -56,6 +64,8 @@ struct sideband {
     bool sorted;
     size_t applied;          /* of the pending ones */
     struct map processes;    /* pid -> struct known * */
+    struct map paths;        /* hash of the text -> struct path * */
+    uint64_t forgot_ns;      /* when those that ended were looked for last */
     uint64_t lost, lost_ns;  /* how many, and when that was last */
     uint8_t record[1 << 16]; /* one that lies across the buffer's end */
 };
@@ -136,18 +146,51 @@ int sideband_watch(const struct sideband *s, int epoll)
     return 0;
 }
 
-static void forget_mappings(struct known *k)
+/* NULL when memory ran out. */
+static struct path *path_of(struct sideband *s, const char *text, size_t length)
+{
+    uint64_t key = map_hash(text, length), *place = map_put(&s->paths, key, NULL);
+    struct path *known = place ? (struct path *)(uintptr_t)*place : NULL;
+    if (known && strncmp(known->text, text, length) == 0 && !known->text[length]) {
+        known->users++;
+        return known;
+    }
+    struct path *path = malloc(sizeof(*path) + length + 1);
+    if (path) {
+        *path = (struct path){.key = key, .users = 1};
+        memcpy(path->text, text, length);
+        path->text[length] = '\0';
+    }
+    if (place && !known && path)
+        *place = (uintptr_t)path;
+    else if (place && !known)
+        map_remove(&s->paths, key);
+    return path;
+}
+
+/* path: may be NULL. */
+static void path_unref(struct sideband *s, struct path *path)
+{
+    if (!path || --path->users)
+        return;
+    const uint64_t *place = map_get(&s->paths, path->key);
+    if (place && *place == (uintptr_t)path)
+        map_remove(&s->paths, path->key);
+    free(path);
+}
+
+static void forget_mappings(struct sideband *s, struct known *k)
 {
     array_foreach (&k->mappings, m)
-        free(m->path);
+        path_unref(s, m->path);
     array_clear(&k->mappings);
 }
 
-static void known_free(struct known *k)
+static void known_free(struct sideband *s, struct known *k)
 {
     if (!k)
         return;
-    forget_mappings(k);
+    forget_mappings(s, k);
     array_done(&k->mappings);
     free(k);
 }
@@ -161,11 +204,12 @@ void sideband_free(struct sideband *s)
         close(s->rings[i].fd);
     }
     array_foreach (&s->pending, n)
-        free(n->path);
+        path_unref(s, n->path);
     array_done(&s->pending);
     map_foreach (&s->processes, slot)
-        known_free((struct known *)(uintptr_t)slot->value);
+        known_free(s, (struct known *)(uintptr_t)slot->value);
     map_done(&s->processes);
+    map_done(&s->paths);
     free(s->rings);
     free(s);
 }
@@ -203,7 +247,7 @@ static uint32_t half(const uint8_t *at)
     return value;
 }
 
-static int take_mapping(const uint8_t *body, size_t size, uint16_t misc, struct note *n)
+static int take_mapping(struct sideband *s, const uint8_t *body, size_t size, uint16_t misc, struct note *n)
 {
     if (size < 64 + 1 || misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
         return -EBADMSG;
@@ -215,7 +259,7 @@ static int take_mapping(const uint8_t *body, size_t size, uint16_t misc, struct 
     size_t length = strnlen((const char *)body + 64, size - 64);
     if (n->end < n->start || length == size - 64)
         return -EBADMSG;
-    n->path = strndup((const char *)body + 64, length);
+    n->path = path_of(s, (const char *)body + 64, length);
     return n->path ? 0 : -ENOMEM;
 }
 
@@ -237,7 +281,7 @@ int sideband_take(struct sideband *s, const void *record, size_t size)
     n.pid = half(body);
     switch (header.type) {
     case PERF_RECORD_MMAP2:
-        r = take_mapping(body, size, header.misc, &n);
+        r = take_mapping(s, body, size, header.misc, &n);
         break;
     case PERF_RECORD_COMM:
         if (!(header.misc & PERF_RECORD_MISC_COMM_EXEC))
@@ -264,7 +308,7 @@ int sideband_take(struct sideband *s, const void *record, size_t size)
     if (k)
         k->process.next_exec_ns = n.time_ns;
     if (s->pending.count >= PENDING_LIMIT || array_add(&s->pending, n) < 0) {
-        free(n.path);
+        path_unref(s, n.path);
         s->lost++;
         s->lost_ns = MAX(s->lost_ns, n.time_ns);
     }
@@ -315,6 +359,9 @@ static void forget_ended(struct sideband *s, uint64_t now_ns)
 {
     bool crowded = s->processes.count > KNOWN_LIMIT;
     ARRAY(uint64_t) gone = {0};
+    if (!crowded && now_ns < s->forgot_ns + FORGET_NS)
+        return;
+    s->forgot_ns = now_ns;
     map_foreach (&s->processes, slot) {
         struct known *k = (struct known *)(uintptr_t)slot->value;
         if (k && k->exit_ns && (crowded || k->exit_ns + ENDED_KEPT_NS < now_ns))
@@ -323,7 +370,7 @@ static void forget_ended(struct sideband *s, uint64_t now_ns)
     array_foreach (&gone, pid) {
         uint64_t *at = map_get(&s->processes, *pid);
         if (at) {
-            known_free((struct known *)(uintptr_t)*at);
+            known_free(s, (struct known *)(uintptr_t)*at);
             map_remove(&s->processes, *pid);
         }
     }
@@ -331,12 +378,12 @@ static void forget_ended(struct sideband *s, uint64_t now_ns)
 }
 
 /* A program that maps code again and again at the same place does not fill memory. */
-static void forget_covered(struct known *k, const struct note *by)
+static void forget_covered(struct sideband *s, struct known *k, const struct note *by)
 {
     size_t kept = 0;
     array_foreach (&k->mappings, m) {
         if (m->start >= by->start && m->end <= by->end)
-            free(m->path);
+            path_unref(s, m->path);
         else
             k->mappings.at[kept++] = *m;
     }
@@ -350,19 +397,19 @@ static bool apply(struct sideband *s, struct note *n)
         return false;
     switch (n->type) {
     case PERF_RECORD_MMAP2:
-        forget_covered(k, n);
+        forget_covered(s, k, n);
         if (array_add(&k->mappings, *n) < 0)
             return false;
         n->path = NULL;
         return true;
     case PERF_RECORD_COMM:
-        forget_mappings(k);
+        forget_mappings(s, k);
         k->process.exec_ns = n->time_ns;
         if (k->process.next_exec_ns <= n->time_ns)
             k->process.next_exec_ns = 0;
         return false;
     case PERF_RECORD_FORK:
-        forget_mappings(k);
+        forget_mappings(s, k);
         k->process =
             (struct sideband_process){.parent = (pid_t)n->parent, .next_exec_ns = k->process.next_exec_ns};
         k->exit_ns = 0;
@@ -384,12 +431,13 @@ void sideband_apply(struct sideband *s, uint64_t until_ns, sideband_changed_fn *
 {
     sort(s);
     size_t before = s->applied;
-    for (; s->applied < s->pending.count && s->pending.at[s->applied].time_ns <= until_ns; s->applied++) {
-        struct note *n = &s->pending.at[s->applied];
-        if (apply(s, n) && changed)
-            changed(context, (pid_t)n->pid, n->time_ns);
-        free(n->path);
+    while (s->applied < s->pending.count && s->pending.at[s->applied].time_ns <= until_ns) {
+        struct note *n = &s->pending.at[s->applied++];
+        bool mapped = apply(s, n);
+        path_unref(s, n->path);
         n->path = NULL;
+        if (mapped && changed)
+            changed(context, (pid_t)n->pid, n->time_ns);
     }
     if (until_ns == UINT64_MAX && s->applied > before)
         forget_ended(s, s->pending.at[s->applied - 1].time_ns);
@@ -417,7 +465,7 @@ int sideband_notes(const struct sideband *s, pid_t pid, struct mapping_note **re
         return -ENOMEM;
     for (size_t i = 0; i < k->mappings.count; i++) {
         const struct note *n = &k->mappings.at[i];
-        notes[i] = (struct mapping_note){n->start, n->end, n->offset, n->device, n->inode, n->path};
+        notes[i] = (struct mapping_note){n->start, n->end, n->offset, n->device, n->inode, n->path->text};
     }
     *ret_notes = notes;
     *ret_count = k->mappings.count;
@@ -428,7 +476,7 @@ typedef ARRAY(struct mapping_note) note_list;
 
 static int add_note(note_list *list, const struct note *n)
 {
-    const struct mapping_note note = {n->start, n->end, n->offset, n->device, n->inode, n->path};
+    const struct mapping_note note = {n->start, n->end, n->offset, n->device, n->inode, n->path->text};
     size_t kept = 0;
     array_foreach (list, at)
         if (at->start < note.start || at->end > note.end)

@@ -177,6 +177,41 @@ static void announces_a_program_before_it_is_applied(void **state)
     sideband_free(s);
 }
 
+/* Most programs map the same libraries. */
+static void a_path_is_kept_once(void **state)
+{
+    struct sideband *s = NULL;
+    struct mapping_note *first, *second, *ahead;
+    size_t count;
+    assert_int_equal(sideband_new(&s), 0);
+    for (uint32_t pid = 7; pid <= 8; pid++) {
+        runs_program(s, pid, pid);
+        assert_int_equal(mapped(s, pid, 0x1000, 0x1000, 0, 10, "/lib/shared", 10 + pid), 0);
+        assert_int_equal(
+            mapped(s, pid, 0x3000, 0x1000, 0, 11, pid == 7 ? "/lib/share" : "/lib/shared2", 20 + pid), 0);
+    }
+    sideband_apply(s, UINT64_MAX, NULL, NULL);
+    assert_int_equal(sideband_notes(s, 7, &first, &count), 0);
+    assert_int_equal(sideband_notes(s, 8, &second, &count), 0);
+    assert_int_equal(count, 2);
+    assert_ptr_equal(first[0].path, second[0].path);
+    assert_string_equal(first[1].path, "/lib/share");
+    assert_string_equal(second[1].path, "/lib/shared2");
+    free(first);
+    free(second);
+    runs_program(s, 7, 40); /* one of them has it no more */
+    assert_int_equal(mapped(s, 9, 0x1000, 0x1000, 0, 10, "/lib/shared", 50), 0);
+    sideband_apply(s, UINT64_MAX, NULL, NULL);
+    assert_int_equal(sideband_notes(s, 7, &first, &count), -ENOENT);
+    assert_int_equal(sideband_notes(s, 8, &second, &count), 0);
+    assert_int_equal(sideband_notes(s, 9, &ahead, &count), 0);
+    assert_string_equal(second[0].path, "/lib/shared");
+    assert_ptr_equal(second[0].path, ahead[0].path);
+    free(second);
+    free(ahead);
+    sideband_free(s);
+}
+
 static void refuses_damaged_records(void **state)
 {
     struct sideband *s = NULL;
@@ -195,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(follows_a_process_in_order_of_time),
                                        cmocka_unit_test(announces_a_program_before_it_is_applied),
+                                       cmocka_unit_test(a_path_is_kept_once),
                                        cmocka_unit_test(refuses_damaged_records)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
