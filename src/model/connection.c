@@ -366,6 +366,8 @@ static void end_call(struct analysis *a, struct connection *c, struct call *call
     }
     call_ended(a, c, call, span, end_ns);
     ANALYZERS_CALL(a, call_ended, a, c, call, end_ns);
+    if (c->protocol && c->protocol->call_ended)
+        c->protocol->call_ended(a, c, call, end_ns);
     struct request *owner = request_open(a, call->owner);
     if (owner && call->settled && owner->open_calls)
         owner->open_calls--;
@@ -475,6 +477,16 @@ void call_claim(struct analysis *a, struct call *call, struct request *owner)
     }
     call->settled = 0;
     call_settle(a, call, owner, KNOWN_INFERRED, 0);
+}
+
+void call_claim_ended(struct analysis *a, struct call *call, struct request *owner, uint64_t end_ns)
+{
+    call_claim(a, call, owner);
+    if (call->owner != owner->serial)
+        return;
+    if (call->span != VSPAN_NONE)
+        owner->spans.at[call->span].end_ns = MAX(end_ns, call->sent_ns);
+    owner->open_calls--;
 }
 
 /* ---- whom a request waited for whose call it is not known to be ---- */

@@ -159,6 +159,7 @@ struct connection {
     size_t first_waiting;
     uint64_t unclaimed; /* serial of the newest request whose sender's record has not come yet */
     struct sql_statements *statements;    /* sql.c: of commands whose write is not read yet; NULL */
+    struct sql_transaction *transaction;  /* sql.c: the newest that was begun on it; NULL: none */
     ARRAY(struct executed_command) early; /* a store's: executed, and the client's call is not known yet */
     uint8_t tells; /* a store's: it numbers the commands that it executes as the client does */
     /* A store's, which tells of each answer before it is written: bytes of those so far. Its client's: what
@@ -550,8 +551,10 @@ void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns);
 /* A call ends: its span is closed. The oldest are taken from the list. */
 void call_finish(struct analysis *a, struct connection *connection, struct call *call, uint64_t end_ns);
 void call_finish_first(struct analysis *a, struct connection *connection, uint64_t end_ns);
-/* Whose it was, found when it ended: the callback that it continued in answered this request. */
+/* Whose it was, found later: the callback that it continued in answered this request, or what follows it on
+ * the connection tells. Where it has ended meanwhile, call_claim_ended() does the same for a copy of it. */
 void call_claim(struct analysis *a, struct call *call, struct request *owner);
+void call_claim_ended(struct analysis *a, struct call *call, struct request *owner, uint64_t end_ns);
 /* Whose it is: adds its span to the owner's tree. */
 void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
                  uint32_t parent);

@@ -19,6 +19,7 @@
 struct analysis;
 struct thread;
 struct connection;
+struct call;
 struct event;
 struct item;
 struct context;
@@ -64,6 +65,10 @@ struct protocol {
     /* Whose the callbacks are that what came causes. */
     struct context (*input)(struct analysis *a, struct thread *thread, struct connection *c,
                             const struct item *io, size_t replies);
+    /* A call's owner has been decided; with none, known says why. */
+    void (*settled)(struct analysis *a, struct connection *c, const struct call *call);
+    /* A call on the connection has ended. */
+    void (*call_ended)(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
     /* All that went on with it has been read. */
     void (*input_read)(struct analysis *a, struct thread *thread, struct connection *c, const struct item *io,
                        size_t replies);

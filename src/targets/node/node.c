@@ -363,6 +363,8 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
             settle_http(t, call, &whose);
         else
             call_settle(t->a, call, whose.owner, whose.known, whose.parent);
+        if (connection->protocol && connection->protocol->settled)
+            connection->protocol->settled(t->a, connection, call);
         const struct call *oldest = call_at(connection, connection->calls_gone + connection->answering);
         connection->pipelined |= oldest && oldest->owner && call->owner && oldest->owner != call->owner;
     }
