@@ -111,6 +111,10 @@ function descendants(pid) {
     return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
+// Those that sonde comes to. Debian's redis-server is a link to a file of another name.
+const PROGRAM = /node|redis-server/;
+const programOf = (pid) => `${fs.readlinkSync(`/proc/${pid}/exe`)} ${fs.readFileSync(`/proc/${pid}/comm`, 'utf8')}`;
+
 // { report, book, store, stderr, out: where the trace is }; t: as the system tests have it, for cleaning up. attach: sonde comes to
 // the programs when they run. single: with { requests } of the program's own book, each by itself (apps/truth.js).
 export async function runApplication(t, row, { node = process.execPath, attach = false, single = false } = {}) {
@@ -125,7 +129,7 @@ export async function runApplication(t, row, { node = process.execPath, attach =
     let running = attach ? start(t, command[0], command.slice(1), { env: environment, cwd: HERE }) : start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });
     const started = running, [, port, pid] = await running.until(/listening (\d+) (\d+)/, { stream: 'stdout' });
     if (attach) {
-        running = start(t, SONDE, ['attach', '--json', '-o', out, ...[String(started.pid), ...descendants(started.pid)].filter((one) => /node|redis-server/.test(fs.readlinkSync(`/proc/${one}/exe`)))]);
+        running = start(t, SONDE, ['attach', '--json', '-o', out, ...[String(started.pid), ...descendants(started.pid)].filter((one) => PROGRAM.test(programOf(one)))]);
         await running.until(/attached to \d+ process/);
     }
     await putLoad(Number(port), row.load, row.answers);
