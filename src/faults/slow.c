@@ -244,6 +244,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
         const char *peer = !step->service && span->peer ? span->peer : span->name;
         const char *service = step->service;
         uint64_t own_ns = unread_ns(process, request->tid, span, step->start_ns, step->end_ns);
+        own_ns = MIN(own_ns + span->stalled_ns, took_ns);
         if (!service &&
             peer_is_itself(process, span->peer)) /* other steps say what its loop did in that time */
             own_ns = MAX(own_ns, loop_busy_ns(process, request->tid, step->start_ns, step->end_ns));

@@ -165,6 +165,7 @@ struct connection {
     /* A store's, which tells of each answer before it is written: bytes of those so far. Its client's: what
      * it has read of them, while in_step; and how many events had been lost when that began. */
     uint64_t told_bytes, taken_bytes, step_losses;
+    uint64_t replied_ns; /* a store's: when it last wrote answers; 0: it has not */
     uint8_t in_step;
     uint64_t current; /* the newest request read: what the parser's next callbacks are about */
     uint64_t bytes_written, last_write_ns;

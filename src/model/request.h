@@ -55,16 +55,15 @@ struct request;
 struct vspan {
     /* [start_ns, end_ns); end_ns is 0 while it has not ended. */
     uint64_t start_ns, end_ns;
-    uint32_t parent;    /* index: what contains or started it; VSPAN_NONE for the root */
-    uint32_t cause;     /* callback: index of the operation whose completion it is; VSPAN_NONE */
-    uint8_t layer;      /* enum layer */
-    uint8_t kind;       /* enum vspan_kind */
-    uint8_t wire;       /* command: enum sonde_wire, what the store speaks */
-    uint8_t known;      /* enum known */
-    uint8_t told;       /* it is known only from a context's number */
-    uint64_t polled_ns; /* answered: the loop polled after it and there was no answer yet; 0 unknown */
-    uint64_t
-        stalled_ns; /* message: of it, the event loop of the other end was blocked (a finding of its own) */
+    uint32_t parent;       /* index: what contains or started it; VSPAN_NONE for the root */
+    uint32_t cause;        /* callback: index of the operation whose completion it is; VSPAN_NONE */
+    uint8_t layer;         /* enum layer */
+    uint8_t kind;          /* enum vspan_kind */
+    uint8_t wire;          /* command: enum sonde_wire, what the store speaks */
+    uint8_t known;         /* enum known */
+    uint8_t told;          /* it is known only from a context's number */
+    uint64_t polled_ns;    /* answered: the loop polled after it and there was no answer yet; 0 unknown */
+    uint64_t stalled_ns;   /* message, command: of it, the other end was blocked (a finding of its own) */
     uint64_t starting_ns;  /* message: of it, the other end was still starting */
     uint8_t message;       /* http: a WebSocket message */
     uint8_t shared;        /* callback: other requests may be served in it too; call: call_waited_for() */

@@ -152,6 +152,8 @@ struct call *command_executed(struct analysis *a, struct thread *thread, struct 
 void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, uint64_t rest_ns)
 {
     struct connection *caller = c ? c->mirror : NULL;
+    if (c)
+        c->replied_ns = now_ns;
     if (!caller)
         return;
     caller->rest_ns = MAX(caller->rest_ns, rest_ns);
@@ -236,6 +238,39 @@ static bool server_tells(const struct connection *client)
 {
     bool numbered = !calls_open(client) || client->calls.at[client->first_call].number;
     return numbered && client->mirror && client->mirror->tells;
+}
+
+/* Of the oldest that waits on the connection which the command came on it is not said that it queued: it may
+ * be the command itself. */
+static void held_on(struct analysis *a, struct connection *c, struct stretch *s)
+{
+    struct connection *caller = c->mirror;
+    bool itself = c->key == s->client_id;
+    for (size_t i = caller->first_call; i < caller->calls.count; i++) {
+        const struct call *call = &caller->calls.at[i];
+        if (call->kind != VSPAN_command || call->number || call->sent_ns <= c->replied_ns ||
+            call->sent_ns >= s->end_ns)
+            continue;
+        uint64_t delay_ns = s->end_ns - MAX(s->start_ns, call->sent_ns);
+        struct vspan *span = call_span(a, call);
+        if (span)
+            span->stalled_ns += delay_ns;
+        if (!itself) {
+            s->queued_commands++;
+            s->queued_ns += delay_ns;
+        }
+        itself = false;
+        stretch_victim_chain(a, s, request_get(a, call->owner), delay_ns, VICTIM_WAITED);
+    }
+}
+
+void commands_held(struct analysis *a, const struct process *server, struct stretch *s)
+{
+    map_foreach (&server->connections, slot) {
+        struct connection *c = (struct connection *)(uintptr_t)slot->value;
+        if (c->mirror)
+            held_on(a, c, s);
+    }
 }
 
 /* How many of the oldest commands these bytes can answer: those whose replies were written before the read

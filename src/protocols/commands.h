@@ -40,4 +40,9 @@ struct call *command_executed(struct analysis *a, struct thread *thread, struct 
  */
 void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, uint64_t rest_ns);
 
+/* s, of a server's thread that executes nothing else meanwhile, is over: what was sent to it without a
+ * number, and after its last answer on that connection, waited for that. With a number that shows when it is
+ * executed. */
+void commands_held(struct analysis *a, const struct process *server, struct stretch *s);
+
 #endif

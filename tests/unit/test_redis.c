@@ -318,6 +318,40 @@ static void connections_come_and_go_between_commands(void **state)
     feed_done(&feed);
 }
 
+/* Both were attached to after the connections had been opened: nothing is numbered, but what was sent after
+ * the last answer there is not answered while the server executes something else. It is no slow peer then. */
+static void without_numbers_who_waited_is_known(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request_with_commands(&feed, 30, "/slow", 7, 0, 1, MS(1));
+    request_with_commands(&feed, 32, "/answered", 8, 0, 1, MS(1) + US(20));
+    command(&feed, OTHER_ID, 0, GET, MS(2) - US(10), US(10));
+    reply(&feed, OTHER_ID, MS(2));
+    request_with_commands(&feed, 31, "/quick", 7, 0, 1, MS(21));
+    command(&feed, CLIENT_ID, 0, KEYS, MS(101), MS(99));
+    reply(&feed, CLIENT_ID, MS(101) + US(20));
+    for (int32_t fd = 30; fd <= 31; fd++) {
+        FEED(&feed, http_response, API, API, MS(102) + US(fd), 0, .fd = fd, .generation = 1, .status = 200,
+             .header_bytes = 10);
+        FEED(&feed, stream_write, API, API, MS(102) + US(fd), 0, .fd = fd, .generation = 1, .bytes = 10);
+    }
+    FEED(&feed, node_callback, API, API, MS(102) + US(45), US(48), .async_id = 5);
+    read_back(&feed, 7, MS(102) - US(5), MS(102) + US(50));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_slow_command);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_int_equal(finding_get_evidence(f, "queued_commands_count")->count, 1);
+    assert_int_equal(finding_get_evidence(f, "queued_ns")->count, MS(80) - US(5));
+    assert_int_equal(f->affected_count, 2);
+    assert_string_equal(f->affected.at[0].path, "/slow");
+    assert_int_equal(f->affected.at[0].delay_ns, MS(99));
+    assert_string_equal(f->affected.at[1].path, "/quick");
+    assert_null(feed_finding(&feed, FINDING_slow_peer));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +360,7 @@ int main(void)
         cmocka_unit_test(unproved_is_not_joined),
         cmocka_unit_test(slow_command_and_who_queued),
         cmocka_unit_test(nobodys_command_and_who_queued),
+        cmocka_unit_test(without_numbers_who_waited_is_known),
         cmocka_unit_test(fifty_in_flight),
         cmocka_unit_test(a_large_reply_arrives_in_parts),
         cmocka_unit_test(a_large_reply_is_not_that_of_the_command_before),

@@ -95,6 +95,7 @@ static void slow(struct analysis *a, struct thread *thread, const struct event *
         }
     if (call)
         stretch_victim_chain(a, s, request_get(a, call->owner), duration, VICTIM_CAUSED);
+    commands_held(a, thread->process, s);
 }
 
 static void command(struct analysis *a, struct thread *thread, const struct event *e)
