@@ -95,8 +95,10 @@ static struct stack_frame read_frame(struct analysis *a, const struct frame_read
 
 static void add_frame(struct look_stack *to, const struct stack_frame *frame)
 {
-    if (to->count == STACK_FRAMES_MAX)
-        memmove(to->frames, to->frames + 1, --to->count * sizeof(*to->frames)), to->gap -= to->gap > 0;
+    if (to->count == STACK_FRAMES_MAX) {
+        memmove(to->frames, to->frames + 1, --to->count * sizeof(*to->frames));
+        to->gap -= to->gap > 0;
+    }
     to->frames[to->count++] = *frame;
     to->called = NULL;
 }
