@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "base/clock.h"
 
-enum { STEPS_MAX = 128 };
+enum { STEPS_MAX = 256 };
 
 /* What continues an operation is read right after it ends. */
 static const uint64_t SLACK_NS = 50 * NS_PER_US;
@@ -30,6 +30,7 @@ const char *path_class_name(enum path_class class)
         [PATH_PEER] = "waits for an answer",
         [PATH_OTHER] = "waits for a timer or something unseen",
         [PATH_FREE] = "waits for a free connection or worker",
+        [PATH_CUT] = "not followed, too many steps",
     };
     return class < PATH_CLASSES && NAMES[class] ? NAMES[class] : "?";
 }
@@ -189,7 +190,8 @@ static uint32_t newest_ended(const struct walk *w)
 static void walk_back(struct walk *w)
 {
     struct request *r = w->request;
-    for (int i = 0; i < STEPS_MAX && w->until_ns > r->start_ns && r->path_steps.count < STEPS_MAX; i++) {
+    int looks = 0;
+    for (; looks < STEPS_MAX && w->until_ns > r->start_ns && r->path_steps.count < STEPS_MAX; looks++) {
         uint32_t runs = running(w), next = VSPAN_NONE;
         if (runs != VSPAN_NONE) {
             const struct vspan *span = &r->spans.at[runs];
@@ -208,8 +210,9 @@ static void walk_back(struct walk *w)
         if (is_operation(span))
             operation_steps(w, next);
     }
+    bool cut = looks == STEPS_MAX || r->path_steps.count >= STEPS_MAX;
     /* Between being read and its first callback there is nothing; without spans nothing is known. */
-    step(w, r->spans.count > 1 ? PATH_RUN : PATH_OTHER, r->start_ns, NULL, NULL, VSPAN_NONE);
+    step(w, cut ? PATH_CUT : r->spans.count > 1 ? PATH_RUN : PATH_OTHER, r->start_ns, NULL, NULL, VSPAN_NONE);
 }
 
 /* The kernel's facts of the steps in this process. */

@@ -114,6 +114,7 @@ enum path_class {
     PATH_PEER,       /* the other end of a connection works, unseen */
     PATH_OTHER,      /* a timer, or something that was not seen */
     PATH_FREE,       /* until one of a few connections or workers was free */
+    PATH_CUT,        /* before so many steps that it is not followed further back */
     PATH_CLASSES
 };
 const char *path_class_name(enum path_class class);

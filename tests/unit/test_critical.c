@@ -44,6 +44,35 @@ static void pool_work_is_queue_run_and_loop(void **state)
     feed_done(&feed);
 }
 
+/* What lies before more steps than are followed is not said to be anything. */
+static void a_path_of_very_many_steps_is_followed_for_a_while(void **state)
+{
+    enum { OPERATIONS = 200 };
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/zip", MS(1));
+    uint64_t at = MS(2);
+    FEED(&feed, uv_submit, API, API, at, 0, .request = 99, .kind = 3);
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    for (int i = 0; i < OPERATIONS; i++, at += MS(10)) {
+        FEED(&feed, uv_run, API, API + 1, at + MS(6), MS(5), .request = 99, .kind = 3);
+        if (i + 1 < OPERATIONS)
+            FEED(&feed, uv_submit, API, API, at + MS(10), 0, .request = 99, .kind = 3);
+        else
+            answer(&feed, API, 30, at + MS(10));
+        FEED(&feed, node_callback, API, API, at + MS(10) + US(20), US(40), .async_id = 5);
+        FEED(&feed, uv_done, API, API, at + MS(10) + US(30), US(60), .request = 99, .kind = 3);
+    }
+    feed_finish(&feed);
+    const struct request *r = feed_kept(&feed, "/zip");
+    assert_covered(r);
+    assert_true(class_ns(r, PATH_POOL, NULL) >= 50 * MS(5));
+    assert_true(class_ns(r, PATH_CUT, NULL) >= MS(500));
+    assert_true(class_ns(r, PATH_RUN, NULL) < MS(20));
+    assert_int_equal(r->path_steps.at[0].class, PATH_CUT);
+    feed_done(&feed);
+}
+
 /* The other service's own path is part of the caller's, also when its turn goes on after its answer. */
 static void follow_service(uint64_t ends_ns)
 {
@@ -177,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_work_is_queue_run_and_loop),
+        cmocka_unit_test(a_path_of_very_many_steps_is_followed_for_a_while),
         cmocka_unit_test(a_traced_service_is_followed),
         cmocka_unit_test(an_opaque_peer_is_not_blamed_for_the_own_loop),
         cmocka_unit_test(an_answer_that_a_poll_did_not_find_came_after_it),

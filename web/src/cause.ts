@@ -18,6 +18,7 @@ export const CAUSES: Cause[] = [
     { name: 'waits for a pool thread', words: 'waits for a pool thread', css: 'poolwait', works: false },
     { name: 'on its way or queued', words: 'on its way, or queued at the other end', css: 'queue', works: false },
     { name: 'waits for an answer', words: 'waits for an answer (the other end is not traced)', css: 'peer', works: false },
+    { name: 'not followed, too many steps', words: 'not followed back so far: too many steps', css: 'other', works: false },
     { name: 'waits for a timer or something unseen', words: 'waits for a timer or something unseen', css: 'other', works: false },
 ];
 
