@@ -188,7 +188,7 @@ void path_words(struct text *to, const struct request *request)
 {
     share_array shares = {0};
     int r = 0;
-    uint64_t works_ns = 0, all_ns = request_latency_ns(request), elsewhere_ns = 0;
+    uint64_t works_ns = 0, all_ns = path_followed_ns(request), elsewhere_ns = 0;
     for (size_t i = 0; i < request->path_steps.count && r == 0; i++) {
         const struct path_step *step = &request->path_steps.at[i];
         uint64_t from_ns = step->start_ns, to_ns = step->end_ns;

@@ -640,7 +640,7 @@ static json_t *path_json(const struct request *request)
     const struct path_step *most = path_dominant(request);
     json_t *object = json_pack(
         "{s:I, s:I, s:I}", "t_ns", (json_int_t)works_ns, "l_ns", (json_int_t)request_latency_ns(request),
-        "waits_ns", (json_int_t)(request_latency_ns(request) - MIN(works_ns, request_latency_ns(request))));
+        "waits_ns", (json_int_t)(path_followed_ns(request) - MIN(works_ns, path_followed_ns(request))));
     if (most) {
         set_text(object, "dominant", path_class_name(most->class));
         set_text(object, "dominant_name", most->name);

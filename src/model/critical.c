@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "base/clock.h"
 
-enum { STEPS_MAX = 256 };
+enum { STEPS_MAX = 512 };
 
 /* What continues an operation is read right after it ends. */
 static const uint64_t SLACK_NS = 50 * NS_PER_US;
@@ -254,6 +254,13 @@ uint64_t path_work_ns(const struct path_step *step)
 {
     uint64_t took_ns = step->end_ns - step->start_ns, queued_ns = step->timed ? step->spent.runnable_ns : 0;
     return path_works(step->class) ? took_ns - MIN(queued_ns, took_ns) : 0;
+}
+
+uint64_t path_followed_ns(const struct request *request)
+{
+    const struct path_step *first = request->path_steps.count ? &request->path_steps.at[0] : NULL;
+    uint64_t cut_ns = first && first->class == PATH_CUT ? first->end_ns - first->start_ns : 0;
+    return request_latency_ns(request) - MIN(cut_ns, request_latency_ns(request));
 }
 
 const struct path_step *path_dominant(const struct request *request)

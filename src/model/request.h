@@ -132,6 +132,9 @@ struct path_step {
     struct activity_times spent;
 };
 
+/* Of the request's latency, what its path explains: all but what is not followed back. */
+uint64_t path_followed_ns(const struct request *request);
+
 /* For how long in it somebody worked: a thread without a CPU does not. */
 uint64_t path_work_ns(const struct path_step *step);
 

@@ -66,10 +66,11 @@ static void a_path_of_very_many_steps_is_followed_for_a_while(void **state)
     feed_finish(&feed);
     const struct request *r = feed_kept(&feed, "/zip");
     assert_covered(r);
-    assert_true(class_ns(r, PATH_POOL, NULL) >= 50 * MS(5));
+    assert_true(class_ns(r, PATH_POOL, NULL) >= 100 * MS(5));
     assert_true(class_ns(r, PATH_CUT, NULL) >= MS(500));
     assert_true(class_ns(r, PATH_RUN, NULL) < MS(20));
     assert_int_equal(r->path_steps.at[0].class, PATH_CUT);
+    assert_int_equal(path_followed_ns(r), r->end_ns - r->path_steps.at[1].start_ns);
     feed_done(&feed);
 }
 
