@@ -182,6 +182,24 @@ for (const node of NODES)
         assert.ok(proved >= calls * 0.999);
     });
 
+const withoutLevel = !fs.existsSync(path.join(root, 'tests/applications/node_modules/level')) && 'level is not installed in tests/applications (make deps)';
+for (const node of NODES)
+    test(`operations of an addon: each request has its own (${versionOf(node)})`, { skip: withoutLevel }, async (t) => {
+        const folder = path.join(temporary(t), 'trace'), COUNT = 20;
+        const recording = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', node, program('addon.js'), COUNT]);
+        assert.ok([0, 4].includes(recording.status), recording.describe());
+        const { losses } = await reportOf(t, folder, [0, 4]);
+        const { requests } = JSON.parse((await finish(t, SONDE, ['spans', '--json', '--slowest', '1000', folder])).stdout);
+        let found = 0;
+        for (const request of requests) {
+            const own = request.spans.filter((s) => s.kind === 'pool' && ['proved', 'inferred'].includes(s.known)).length, asked = Number(request.path.slice(1)) + 1;
+            assert.ok(own <= asked, `${own} of ${asked}`);
+            found += own;
+        }
+        t.diagnostic(`${found} of ${(COUNT * (COUNT + 1)) / 2} operations`);
+        if (!losses.length && modeOf(folder) === 'carried') assert.ok(found >= 0.9 * ((COUNT * (COUNT + 1)) / 2), `${found} operations`);
+    });
+
 test('pipelined requests: each has its own status, operations and W3C trace context', async (t) => {
     const folder = path.join(temporary(t), 'trace');
     const recording = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', process.execPath, program('pipelined.js'), '28']);

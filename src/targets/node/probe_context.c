@@ -330,7 +330,9 @@ uint32_t context_current(struct probe_thread *self, int fd)
     struct context_cell *c = context_own;
     if (!c || !c->function)
         return unnumbered(self);
-    if (!self->callback_count)
+    /* Node enters no callback scope for the end of an addon's operation, but what goes on with it runs in
+     * microtasks, to which V8 carries the number. */
+    if (UNLIKELY(!self->callback_count) && !(c->cell[CARRIES] && c->carried.in_microtasks))
         return 0;
     if (c->cell[CARRIES]) {
         if (UNLIKELY(c->cell[SENDING_ON] && c->cell[SENDING_ON] == (uint32_t)fd + 1)) {
