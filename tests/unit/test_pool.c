@@ -86,6 +86,8 @@ static void submitted_again_by_its_completion(void **state)
     assert_int_equal(ops[1]->start_ns, MS(11) + US(1));
     assert_int_equal(ops[1]->work_end_ns, MS(11) + US(4));
     assert_int_equal(ops[1]->end_ns, MS(20));
+    assert_string_equal(ops[0]->detail, "PBKDF2REQUEST");
+    assert_string_equal(ops[1]->detail, "PBKDF2REQUEST");
     feed_done(&feed);
 }
 

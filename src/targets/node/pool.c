@@ -68,6 +68,8 @@ static void submitted(struct analysis *a, struct thread *thread, const struct ev
     op->submit_tid = thread->tid;
     loop_submitted(a, thread, e->time_ns);
     op->type = nearest_type(thread, op->kind);
+    if (!op->type && op->before) /* the next piece of the same work */
+        op->type = op->before->type;
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
         item->id = op->request;
