@@ -1,6 +1,6 @@
 // How right the verdicts of `sonde report` are: generated programs with known faults, real load, and the comparison
 // of what sonde says with what was planted.
-//   node bench/verdicts/run.mjs [--only TEXT] [--from N] [--to N] [--seed N] [--jobs N] [--seconds S] [--json FILE] [--list]
+//   node bench/verdicts/run.mjs [--only TEXT] [--from N] [--to N] [--every N] [--seed N] [--jobs N] [--seconds S] [--json FILE] [--list]
 // With --keep DIR programs and traces stay there, and `--keep DIR --again` analyses and scores them once more.
 // Set SONDE to try another build. What was planted is kept in this process and, by each program, in a file outside
 // of the trace: sonde cannot see it.
@@ -23,7 +23,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const { values: options } = parseArgs({
     options: {
         only: { type: 'string', default: '' }, seed: { type: 'string', default: '1' }, jobs: { type: 'string', default: '1' }, seconds: { type: 'string', default: '3.5' },
-        json: { type: 'string' }, keep: { type: 'string' }, again: { type: 'boolean', default: false }, from: { type: 'string', default: '1' }, to: { type: 'string', default: '1000' }, list: { type: 'boolean', default: false },
+        json: { type: 'string' }, keep: { type: 'string' }, again: { type: 'boolean', default: false }, from: { type: 'string', default: '1' }, to: { type: 'string', default: '1000' }, every: { type: 'string', default: '1' }, list: { type: 'boolean', default: false },
     },
 });
 const modules = path.join(here, 'node_modules');
@@ -179,7 +179,7 @@ function tell(result, done, all, since) {
 async function main() {
     const all = scenarios(Number(options.seed)).filter((scenario) => scenario.name.includes(options.only) || `#${scenario.number}` === options.only)
         .filter((scenario) => !options.again || fs.existsSync(path.join(path.resolve(options.keep), String(scenario.number), 'notes.json')))
-        .filter((scenario) => scenario.number >= Number(options.from) && scenario.number <= Number(options.to));
+        .filter(({ number }) => number >= Number(options.from) && number <= Number(options.to) && (number + Number(options.seed)) % Number(options.every) === 0);
     if (options.list) return all.forEach((scenario) => console.log(`#${scenario.number} ${scenario.name}`));
     if (!fs.existsSync(modules)) throw new Error(`${modules} is missing: npm ci in ${here}`);
     const fixture = !options.again && all.some((scenario) => scenario.faults.some((fault) => fault.label.startsWith('redis'))) ? await makeFixture(path.join(work, 'redis')) : null;
