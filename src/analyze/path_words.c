@@ -136,7 +136,7 @@ static void add_phrase(struct text *to, const struct share *share)
         [PATH_PEER] = "waits %s for an answer",
         [PATH_OTHER] = "waits %s for a timer or something unseen",
         [PATH_FREE] = "waits %s for a free connection or worker",
-        [PATH_CUT] = "is not followed for %s, before so many steps",
+        [PATH_CUT] = "is not followed for the first %s (too many steps)",
         [CLASS_NO_CPU] = "waits %s for a CPU",
     };
     char time[32];
