@@ -31,6 +31,7 @@ test('a function of a command, by its path, at each tenth hit', { skip }, async 
     const [, hits, stacks] = stderr.match(/^sonde: (\d+) hits, of which (\d+) had their stacks taken/m).map(Number);
     assert.equal(hits, 5000, stderr);
     assert.ok(stacks > 400 && stacks <= 500, stderr);
+    assert.match(stdout, /;main;few;place \d+$/m, `${stdout}${stderr}`);
     const few = Number(stdout.match(/;main;few;place (\d+)$/m)[1]), many = Number(stdout.match(/;main;many;place (\d+)$/m)[1]);
     assert.ok(few + many <= 5000 && few + many > 5000 - 10 * 64, `${few} and ${many}: all but the last few of each CPU`);
     assert.ok(few === 10 * Math.round(few / 10) && few > 0.2 * (few + many) && few < 0.4 * (few + many), stdout);

@@ -77,7 +77,8 @@ test('formats carry bytes and nanoseconds as such, and the same sums', { skip },
     assert.equal(speedscope.unit, 'bytes');
     assert.ok(speedscope.endValue >= least && speedscope.weights.reduce((a, b) => a + b, 0) === speedscope.endValue, said(speedscope));
     assert.equal(JSON.parse(await written('block-time', 'b.speedscope.json')).profiles[0].unit, 'nanoseconds');
-    const firefox = JSON.parse(await written('block', 'c.firefox.json')).threads.find((x) => x.name && x.samples.length >= 64);
+    const { threads } = JSON.parse(await written('block', 'c.firefox.json')), firefox = threads.find((x) => x.name && x.samples.length >= 64);
+    assert.ok(firefox, said(threads.map(({ name, samples }) => [name, samples.length])));
     assert.equal(firefox.samples.weightType, 'bytes');
     assert.ok(firefox.samples.weight.filter((w) => w === PAGE).length >= 64, said(firefox.samples));
     const pprof = zlib.gunzipSync(await written('block', 'd.pb.gz')).toString('latin1');
