@@ -275,16 +275,16 @@ static int name_stack(struct reading *r, struct namer_rest *rest, uint64_t now_n
 }
 
 /* At least one; how many. */
-static int name_stacks(struct reading *r, struct namer_rest *rest, uint64_t now_ns, uint32_t count,
+static int name_stacks(struct reading *r, struct namer_rest *rest, const struct namer_ask *ask,
                        uint32_t *ret_stacks)
 {
     /* CPU time: on a busy machine the time that passes says little of what was done. */
     uint64_t until_ns = clock_process_cpu_ns() + AWHILE_MS * NS_PER_MS;
     uint32_t done = 0;
     int result = begin_epoch_when_full(r);
-    while (result == 0 && done < count && done < NAMER_STACKS_MAX &&
+    while (result == 0 && done < ask->count && done < NAMER_STACKS_MAX &&
            (!done || (r->stacks.length < STACKS_MAX && !is_full(r) && clock_process_cpu_ns() < until_ns))) {
-        result = name_stack(r, rest, now_ns);
+        result = name_stack(r, rest, ask->now_ns);
         done++;
     }
     *ret_stacks = done;
@@ -397,7 +397,7 @@ static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, st
         malloc_trim(TRIM_KEEP);
         return 0;
     case NAMER_NAME:
-        return name_stacks(r, rest, ask->now_ns, ask->count, &head->stacks);
+        return name_stacks(r, rest, ask, &head->stacks);
     case NAMER_MORE:
         return 0;
     default:
@@ -415,9 +415,6 @@ static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, st
         describe(r, process);
         head->unread = unread_in(process);
     }
-    /* After the description: rows that only this stack needs are not the kernel's business yet. */
-    if (result == 0 && ask->verb == NAMER_OPEN && ask->stacks)
-        result = name_stacks(r, rest, ask->now_ns, 1, &head->stacks);
     return result;
 }
 

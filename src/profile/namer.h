@@ -48,7 +48,7 @@ struct namer_ask {
     uint32_t closed;  /* NAMER_TIDY: so many files that nothing has mapped may stay known */
     uint32_t count;   /* of notes, or of stacks */
     uint32_t dropped; /* processes that are of no interest any more: their numbers (int32_t) come last */
-    uint32_t stacks;  /* NAMER_OPEN: so many follow the notes, 0 or 1, which is named once it was opened */
+    uint32_t unused;
 };
 
 /* A stack that is to be named: a sample and its words behind those of the kernel; or one that is to be walked

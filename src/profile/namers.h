@@ -45,7 +45,6 @@ struct subject {
     ARRAY(uint32_t) frames;
     uint32_t epoch;     /* of its namer's numbers of frames, which these are */
     uint64_t stacks_ns; /* when the first of them was named */
-    uint64_t first;     /* hash of the one that it was opened with; 0: none */
     uint32_t batch;     /* in which it was found to be of the domain that it was of */
 };
 
@@ -97,17 +96,14 @@ struct subject_seen {
     struct domain_owner owner; /* as the kernel has it; user_namespace 0: not known */
     const char *name;          /* of the process; NULL: not known */
     const struct mapping_note *notes;
-    size_t count;                      /* 0: they are not known */
-    uint64_t until_ns;                 /* the notes are complete until then */
-    const struct sampler_sample *copy; /* of its stack, which is walked at once; NULL: none */
+    size_t count;      /* 0: they are not known */
+    uint64_t until_ns; /* the notes are complete until then */
 };
-/* seen (NULL: nothing): what is known of it. Where that is enough, the process may have ended. Of several
- * that are begun, the copies may have SUBJECT_COPIES_MAX bytes together. */
+/* seen (NULL: nothing): what is known of it. Where that is enough, the process may have ended. */
 int subject_begin_open(struct namers *namers, pid_t pid, const struct subject_seen *seen,
                        struct subject **ret_subject);
 int subject_end_open(struct namers *namers, struct subject *subject, struct sampler_process *ret_description);
-/* That may have been begun: what is sent has room in the sockets. */
-enum { SUBJECT_OPEN_MAX = 16, SUBJECT_COPIES_MAX = 48 << 10 };
+enum { SUBJECT_OPEN_MAX = 16 }; /* that may have been begun: what is sent has room in the sockets */
 int subject_open_ended(struct namers *namers, pid_t pid, uid_t user, const struct mapping_note *notes,
                        size_t count, struct subject **ret_subject);
 

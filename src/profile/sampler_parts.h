@@ -84,7 +84,6 @@ struct sampler_newcomer {
     uid_t user;
     uint64_t time_ns;
     const struct sampler_sample *sample; /* NULL: none */
-    bool walks;                          /* it is a copy of a stack, and is wanted */
 };
 enum { SAMPLER_NEWCOMERS = SUBJECT_OPEN_MAX };
 void sampler_meet(struct sampler *s, const struct sampler_newcomer *newcomers, size_t count);

@@ -169,21 +169,14 @@ static bool can_be_read(struct sampler *s, const struct sampler_newcomer *n)
            !(s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, n->pid));
 }
 
-/* What was announced of a process is enough where all its files are known. copies: the bytes that there is
- * room for. */
-static int begin_open(struct sampler *s, const struct sampler_newcomer *n, size_t *copies,
-                      struct subject **ret_subject)
+/* What was announced of a process is enough where all its files are known. */
+static int begin_open(struct sampler *s, const struct sampler_newcomer *n, struct subject **ret_subject)
 {
     struct subject_seen seen = {.until_ns = s->announced_ns - MIN(s->announced_ns, (uint64_t)NOTED_LATE_NS)};
     struct mapping_note *notes;
     char name[sizeof(n->sample->name) + 1] = "";
-    size_t bytes = n->walks ? n->sample->user_words * sizeof(uint64_t) : 0;
-    if (n->walks && bytes <= *copies) {
-        *copies -= bytes;
-        seen.copy = n->sample;
-    }
     if (!n->sample || !s->sideband || sideband_notes_ahead(s->sideband, n->pid, &notes, &seen.count) < 0)
-        return subject_begin_open(s->namers, n->pid, &seen, ret_subject);
+        return subject_begin_open(s->namers, n->pid, NULL, ret_subject);
     memcpy(name, n->sample->name, sizeof(n->sample->name));
     seen.name = n->sample->tid == n->sample->pid && *name ? name : NULL;
     seen.notes = notes;
@@ -197,9 +190,8 @@ static int begin_open(struct sampler *s, const struct sampler_newcomer *n, size_
 void sampler_meet(struct sampler *s, const struct sampler_newcomer *newcomers, size_t count)
 {
     struct subject *begun[SAMPLER_NEWCOMERS] = {NULL};
-    size_t copies = SUBJECT_COPIES_MAX;
     for (size_t i = 0; i < count; i++)
-        if (!can_be_read(s, &newcomers[i]) || begin_open(s, &newcomers[i], &copies, &begun[i]) < 0)
+        if (!can_be_read(s, &newcomers[i]) || begin_open(s, &newcomers[i], &begun[i]) < 0)
             begun[i] = NULL;
     for (size_t i = 0; i < count; i++)
         if (begun[i] && subject_end_open(s->namers, begun[i], s->description) == 0)

@@ -85,8 +85,7 @@ void sampler_meet_new(struct sampler *s)
         if (clock_monotonic_ns() - s->now_ns > SAMPLER_POLL_NS)
             break;
         newcomers[count++] =
-            (struct sampler_newcomer){(pid_t)sample->pid, sample->user, sample->time_ns, sample,
-                                      has_stack(s, sample, (record.size - sizeof(*sample)) / 8)};
+            (struct sampler_newcomer){(pid_t)sample->pid, sample->user, sample->time_ns, sample};
         if (count == SAMPLER_NEWCOMERS) {
             sampler_meet(s, newcomers, count);
             count = 0;

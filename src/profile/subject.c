@@ -112,6 +112,77 @@ static bool fits(const struct subject_seen *seen)
     return bytes <= NOTES_MAX;
 }
 
+static int find_namer(struct namers *r, pid_t pid, struct namer **ret_namer)
+{
+    return kill(pid, 0) < 0 && errno == ESRCH ? -ESRCH : namers_find(r, pid, 0, ret_namer);
+}
+
+int subject_begin_open(struct namers *r, pid_t pid, const struct subject_seen *seen,
+                       struct subject **ret_subject)
+{
+    bool noted = seen && seen->count && fits(seen);
+    struct namer *namer = noted ? namers_of(r, &seen->owner) : NULL;
+    bool known = namer;
+    int result = known ? 0 : find_namer(r, pid, &namer);
+    if (result < 0)
+        return result;
+    struct subject *s = new_subject(pid, namer);
+    if (!s)
+        return -ENOMEM;
+    s->owner = known ? seen->owner.users[1] : owner_of(pid);
+    if (seen && seen->name) {
+        snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, seen->name);
+        proc_make_printable(s->name);
+    }
+    if (noted)
+        s->loaded_ns = seen->until_ns;
+    namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_OPEN,
+                                            .batch = r->batch,
+                                            .count = noted ? (uint32_t)seen->count : 0});
+    if (noted)
+        add_notes(r, seen->notes, seen->count);
+    result = namers_send(r, namer, pid);
+    if (result < 0)
+        subject_free(r, s);
+    else
+        *ret_subject = s;
+    return result;
+}
+
+int subject_end_open(struct namers *r, struct subject *s, struct sampler_process *ret_description)
+{
+    struct answered answered;
+    char name[PROC_NAME_BYTES];
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    int result =
+        namers_numbered(r, s->namer_number) ? namers_receive(r, s->namer, s->pid, &answered) : -EPIPE;
+    if (result == 0 && !answered.description)
+        result = -EPROTO;
+    if (result < 0) {
+        subject_free(r, s);
+        return result;
+    }
+    take_facts(s, &answered);
+    if (!*s->name && proc_open(s->pid, &proc) == 0) {
+        proc_read_name(proc, name);
+        snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, name);
+    }
+    namers_take_description(r, s, &answered, ret_description);
+    return 0;
+}
+
+int subject_open(struct namers *r, pid_t pid, struct sampler_process *ret_description,
+                 struct subject **ret_subject)
+{
+    struct subject *s;
+    int result = subject_begin_open(r, pid, NULL, &s);
+    if (result == 0)
+        result = subject_end_open(r, s, ret_description);
+    if (result == 0)
+        *ret_subject = s;
+    return result;
+}
+
 int subject_open_ended(struct namers *r, pid_t pid, uid_t user, const struct mapping_note *notes,
                        size_t count, struct subject **ret_subject)
 {
@@ -329,8 +400,9 @@ static uint32_t add_next(struct namers *r, const struct namer *namer, uint64_t n
 }
 
 /* The namer's stacks are kept with their processes. */
-static void keep_answers(struct namers *r, const struct wanted *wanted, uint32_t count, const uint8_t *at)
+static void keep_answers(struct namers *r, const struct wanted *wanted, uint32_t count)
 {
+    const uint8_t *at = (const uint8_t *)r->stacks.at;
     for (uint32_t i = 0; i < count; i++) {
         struct namer_stack stack;
         struct subject *s = wanted[i].subject;
@@ -370,7 +442,7 @@ static int ask_for(struct namers *r, const struct namers_stack *stack, uint64_t 
     if (result == 0 && r->stacks.failed)
         result = -ENOMEM;
     if (result == 0)
-        keep_answers(r, wanted, MIN(answered.head.stacks, ask.count), (const uint8_t *)r->stacks.at);
+        keep_answers(r, wanted, MIN(answered.head.stacks, ask.count));
     return result;
 }
 
@@ -416,88 +488,4 @@ void subject_walk(struct namers *r, struct subject *s, struct profile *profile,
     const struct namers_stack stack = {s, sample, words, true};
     if (!name_stack(r, &stack, profile, now_ns, ret_stack, ret_end))
         *ret_end = END_GONE;
-}
-
-/* ---- opening ---- */
-
-static int find_namer(struct namers *r, pid_t pid, struct namer **ret_namer)
-{
-    return kill(pid, 0) < 0 && errno == ESRCH ? -ESRCH : namers_find(r, pid, 0, ret_namer);
-}
-
-int subject_begin_open(struct namers *r, pid_t pid, const struct subject_seen *seen,
-                       struct subject **ret_subject)
-{
-    bool noted = seen && seen->count && fits(seen);
-    struct namer *namer = noted ? namers_of(r, &seen->owner) : NULL;
-    bool known = namer;
-    int result = known ? 0 : find_namer(r, pid, &namer);
-    if (result < 0)
-        return result;
-    struct subject *s = new_subject(pid, namer);
-    if (!s)
-        return -ENOMEM;
-    s->owner = known ? seen->owner.users[1] : owner_of(pid);
-    if (seen && seen->name) {
-        snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, seen->name);
-        proc_make_printable(s->name);
-    }
-    if (noted)
-        s->loaded_ns = seen->until_ns;
-    bool copied = seen && seen->copy;
-    namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_OPEN,
-                                            .batch = r->batch,
-                                            .now_ns = s->born_ns,
-                                            .count = noted ? (uint32_t)seen->count : 0,
-                                            .stacks = copied});
-    if (noted)
-        add_notes(r, seen->notes, seen->count);
-    if (copied) {
-        const struct namers_stack stack = {s, seen->copy, (const uint64_t *)(seen->copy + 1), true};
-        add_item(r, &stack);
-        s->first = stack_key(&stack);
-    }
-    result = namers_send(r, namer, pid);
-    if (result < 0)
-        subject_free(r, s);
-    else
-        *ret_subject = s;
-    return result;
-}
-
-int subject_end_open(struct namers *r, struct subject *s, struct sampler_process *ret_description)
-{
-    struct answered answered;
-    char name[PROC_NAME_BYTES];
-    _cleanup_(proc_unrefp) struct proc *proc = NULL;
-    int result =
-        namers_numbered(r, s->namer_number) ? namers_receive(r, s->namer, s->pid, &answered) : -EPIPE;
-    if (result == 0 && !answered.description)
-        result = -EPROTO;
-    if (result < 0) {
-        subject_free(r, s);
-        return result;
-    }
-    take_facts(s, &answered);
-    if (!*s->name && proc_open(s->pid, &proc) == 0) {
-        proc_read_name(proc, name);
-        snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, name);
-    }
-    /* Where not all of its frames are known yet, it is asked for when its turn comes. */
-    if (s->first && answered.head.stacks && s->namer->frames.count >= answered.head.frames)
-        keep_answers(r, &(struct wanted){s, s->first}, 1, answered.stacks);
-    namers_take_description(r, s, &answered, ret_description);
-    return 0;
-}
-
-int subject_open(struct namers *r, pid_t pid, struct sampler_process *ret_description,
-                 struct subject **ret_subject)
-{
-    struct subject *s;
-    int result = subject_begin_open(r, pid, NULL, &s);
-    if (result == 0)
-        result = subject_end_open(r, s, ret_description);
-    if (result == 0)
-        *ret_subject = s;
-    return result;
 }

@@ -17,7 +17,7 @@
 
 enum { ROWS = 1 << 20 };
 
-static void *namer, *before[8]; /* there is no end of one but that of its process */
+static void *namer, *before[3]; /* there is no end of one but that of its process */
 
 static void begin(bool lazy)
 {
@@ -54,9 +54,8 @@ static void ask(uint32_t verb, struct sampler_process *ret_description)
     free(answer);
 }
 
-/* A stack whose innermost frame is there, and that leads nowhere; with_process: it comes with the question
- * that opens its process, and the answer's description is kept. */
-static void walk(uint64_t pc, struct sampler_process *with_process)
+/* A stack whose innermost frame is there, and that leads nowhere. */
+static void walk(uint64_t pc)
 {
     struct {
         struct namer_ask ask;
@@ -67,33 +66,18 @@ static void walk(uint64_t pc, struct sampler_process *with_process)
                   .item = {.pid = getpid(), .walks = 1},
                   .sample = {.pid = (uint32_t)getpid(), .user_words = 3 + 512, .kind = SAMPLE_COPY},
                   .words = {pc, 1 << 20, 1 << 20}};
-    if (with_process)
-        question.ask = (struct namer_ask){.verb = NAMER_OPEN, .batch = 1, .stacks = 1};
     struct namer_answer head;
     struct namer_stack stack;
     struct problem problem;
     void *answer;
     size_t length;
     question.item.length = sizeof(question.sample) + sizeof(question.words);
-    assert_int_equal(namer_kind.work(namer, with_process ? getpid() : 0, &question, sizeof(question), &answer,
-                                     &length, &problem),
-                     0);
+    assert_int_equal(namer_kind.work(namer, 0, &question, sizeof(question), &answer, &length, &problem), 0);
     assert_true(length >= sizeof(head) + sizeof(stack));
     memcpy(&head, answer, sizeof(head));
     memcpy(&stack, (char *)answer + sizeof(head), sizeof(stack));
     assert_int_equal(head.stacks, 1);
     assert_true(stack.known && stack.count >= 1);
-    if (with_process) { /* which comes last */
-        size_t at = sizeof(head) + sizeof(stack) + stack.count * sizeof(uint32_t);
-        assert_true(head.described);
-        for (uint32_t i = 0; i < head.count; i++) {
-            struct namer_frame frame;
-            memcpy(&frame, (char *)answer + at, sizeof(frame));
-            at += sizeof(frame) + frame.name_length + frame.file_length + frame.module_length;
-        }
-        memset(with_process, 0, sizeof(*with_process));
-        memcpy(with_process, (char *)answer + at, length - at);
-    }
     free(answer);
 }
 
@@ -128,22 +112,11 @@ static void rows_wait_for_a_stack_that_leads_there(void **state)
     assert_int_equal(mapping_at(&description, library)->code, CODE_UNMET);
     ask(NAMER_DESCRIBE, &description); /* that alone reads none */
     assert_int_equal(mapping_at(&description, here)->code, CODE_UNMET);
-    walk(here, NULL);
+    walk(here);
     ask(NAMER_DESCRIBE, &description);
     assert_int_equal(mapping_at(&description, here)->code, CODE_ROWS);
     assert_true(mapping_at(&description, here)->rows_low < mapping_at(&description, here)->rows_high);
     assert_int_equal(mapping_at(&description, library)->code, CODE_UNMET);
-    namer_kind.forget(namer, getpid());
-}
-
-static void a_stack_may_come_with_its_process(void **state)
-{
-    const uint64_t here = (uintptr_t)a_stack_may_come_with_its_process;
-    begin(true);
-    walk(here, &description);
-    assert_int_equal(mapping_at(&description, here)->code, CODE_UNMET); /* one stack is not worth its rows */
-    ask(NAMER_DESCRIBE, &description);
-    assert_int_equal(mapping_at(&description, here)->code, CODE_ROWS);
     namer_kind.forget(namer, getpid());
 }
 
@@ -247,7 +220,7 @@ static void programs_that_are_known_need_not_be_read(void **state)
     begin(true);
     assert_int_equal(open_announced(pid, false, &description), -ESRCH); /* no file of it is known */
     ask(NAMER_OPEN, &description);
-    walk(here, NULL);
+    walk(here);
     assert_int_equal(open_announced(pid, false, &description), 0);
     assert_int_equal(mapping_at(&description, here)->code, CODE_ROWS);
     assert_int_equal(open_announced(pid, true, &description), -ESRCH); /* a runtime's, perhaps */
@@ -259,7 +232,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_read_with_the_process),
         cmocka_unit_test(rows_wait_for_a_stack_that_leads_there),
-        cmocka_unit_test(a_stack_may_come_with_its_process),
         cmocka_unit_test(what_is_dropped_is_forgotten),
         cmocka_unit_test(programs_that_are_known_need_not_be_read),
     };

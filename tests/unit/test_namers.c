@@ -30,7 +30,6 @@ struct lie {
     struct unwind_row rows[4];
     bool silent; /* it ends instead */
     bool hangs;  /* it never answers */
-    bool names;  /* a stack, whatever was asked */
     int result;  /* of its work */
 };
 
@@ -73,10 +72,9 @@ static _Noreturn void answer(int socket, struct lie *lie)
         asked[lie - lies].dropped = ask.dropped;
         if (ask.dropped)
             memcpy(&asked[lie - lies].last_dropped, bytes + head.length - sizeof(int32_t), sizeof(int32_t));
-        bool opens = ask.verb == NAMER_OPEN || ask.verb == NAMER_REFRESH,
-             names = ask.verb == NAMER_NAME || lie->names || (opens && ask.stacks);
-        now.stacks = !names ? 0 : lie->head.stacks == 1 ? MIN(opens ? 1u : ask.count, 4u) : lie->head.stacks;
-        if (ask.verb == NAMER_NAME) {
+        bool names = ask.verb == NAMER_NAME, opens = ask.verb == NAMER_OPEN || ask.verb == NAMER_REFRESH;
+        now.stacks = !names ? 0 : lie->head.stacks == 1 ? MIN(ask.count, 4u) : lie->head.stacks;
+        if (names) {
             asked[lie - lies].questions++;
             asked[lie - lies].stacks = ask.count;
         }
@@ -521,44 +519,6 @@ static void several_are_begun_before_one_has_answered(void **state)
     assert_int_equal(failed, 0);
 }
 
-static const char *walked(struct subject *s, const struct sampler_sample *copy)
-{
-    static struct process_stack stack;
-    enum sampler_end end;
-    stack.count = 0;
-    subject_walk(namers, s, profile, copy, (const uint64_t *)(copy + 1), 1, &stack, &end);
-    return stack.count ? profile_text(profile, profile->frames.at[stack.frames[0]].name) : NULL;
-}
-
-static void a_stack_is_walked_while_its_process_is_opened(void **state)
-{
-    static struct {
-        struct sampler_sample sample;
-        uint64_t words[4];
-    } copies[2] = {{{.user_words = 4, .kind = SAMPLE_COPY}, {0x1010, 0x7000, 0x7100, 0}},
-                   {{.user_words = 4, .kind = SAMPLE_COPY}, {0x1020, 0x7000, 0x7100, 0}}};
-    const struct subject_seen seen = {.copy = &copies[0].sample};
-    static struct sampler_process of_a;
-    struct subject *a, *b;
-    begin_both();
-    memset(asked, 0, 2 * sizeof(*asked));
-    assert_int_equal(subject_begin_open(namers, OF_A, &seen, &a), 0);
-    assert_int_equal(subject_end_open(namers, a, &of_a), 0);
-    assert_int_equal(of_a.count, 1);
-    assert_string_equal(walked(a, &copies[0].sample), "of_a");
-    assert_int_equal(asked[0].questions, 0);
-    assert_string_equal(walked(a, &copies[1].sample), "of_a");
-    assert_int_equal(asked[0].questions, 1);
-    /* An answer to what was not asked is none. */
-    lies[1].names = true;
-    assert_int_equal(subject_begin_open(namers, OF_B, NULL, &b), 0);
-    assert_int_equal(subject_end_open(namers, b, NULL), 0);
-    assert_string_equal(walked(b, &copies[0].sample), "of_b");
-    assert_int_equal(asked[1].questions, 1);
-    end_both(a, b);
-    assert_int_equal(failed, 0);
-}
-
 /* Who runs a program of known files need not be there any more; whose it is, the kernel has said. */
 static void what_was_seen_of_a_process_goes_to_its_domain(void **state)
 {
@@ -686,7 +646,6 @@ int main(void)
         cmocka_unit_test(what_is_not_settled_is_asked_for_again),
         cmocka_unit_test(what_is_not_known_has_no_name),
         cmocka_unit_test(several_are_begun_before_one_has_answered),
-        cmocka_unit_test(a_stack_is_walked_while_its_process_is_opened),
         cmocka_unit_test(what_was_seen_of_a_process_goes_to_its_domain),
         cmocka_unit_test(those_of_one_that_ends_are_lost_together),
         cmocka_unit_test(after_a_copy_was_walked_more_may_be_known),
