@@ -552,8 +552,9 @@ void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns);
 /* A call ends: its span is closed. The oldest are taken from the list. */
 void call_finish(struct analysis *a, struct connection *connection, struct call *call, uint64_t end_ns);
 void call_finish_first(struct analysis *a, struct connection *connection, uint64_t end_ns);
-/* Whose it was, found later: the callback that it continued in answered this request, or what follows it on
- * the connection tells. Where it has ended meanwhile, call_claim_ended() does the same for a copy of it. */
+/* Gives a call without an owner to a request, once that is known: because the callback which brought its
+ * answer answered the request, or by what followed on its connection. call_claim_ended() does this with a
+ * copy of a call that has ended, at end_ns. */
 void call_claim(struct analysis *a, struct call *call, struct request *owner);
 void call_claim_ended(struct analysis *a, struct call *call, struct request *owner, uint64_t end_ns);
 /* Whose it is: adds its span to the owner's tree. */

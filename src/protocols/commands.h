@@ -40,9 +40,9 @@ struct call *command_executed(struct analysis *a, struct thread *thread, struct 
  */
 void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns, uint64_t rest_ns);
 
-/* s, of a server's thread that executes nothing else meanwhile, is over: what was sent to it without a
- * number, and after its last answer on that connection, waited for that. With a number that shows when it is
- * executed. */
+/* Adds to the stretch s, in which a thread of the server executed one command and nothing else, the commands
+ * that waited for it: those sent before its end and after the server's last answer on their connection.
+ * Commands with a number are left out: what they waited for is known when they are executed. */
 void commands_held(struct analysis *a, const struct process *server, struct stretch *s);
 
 #endif

@@ -21,9 +21,9 @@ static void end_turn(struct feed *feed, int32_t fd, uint64_t start_ns, uint64_t 
     FEED(feed, stream_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
 }
 
-/* Requests 2 and 3 are being served. The first begins a transaction, in which something is sent that nobody
- * is known to have sent; then the statement between, by whoever has the number other (0: nothing is sent);
- * and with the number ending the transaction is ended. */
+/* Requests 2 and 3 are being served. Request 2 begins a transaction, and an UPDATE without an owner follows.
+ * Then the statement `between` is sent with the number `other` (0: none is sent), and the transaction is
+ * ended with the number `ending`. */
 static void transaction(struct feed *feed, uint32_t between, uint32_t other, uint32_t ending)
 {
     feed_init(feed);
