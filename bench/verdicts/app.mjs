@@ -5,6 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import fs from 'node:fs';
 import path from 'node:path';
+import { transformSync } from 'esbuild';
+
+const compiled = (file) => file.replace(/\.ts$/, '.js');
 
 export const FRAMEWORKS = ['http', 'express', 'fastify'];
 export const STYLES = ['callback', 'promise'];
@@ -36,8 +39,9 @@ export class App {
         this.bookVariable = `${chance.word()}_${chance.word()}`.toUpperCase();
     }
 
-    newFile() {
-        const file = this.chance.pick([`${this.chance.word()}.js`, `lib/${this.chance.word()}.js`, `src/${this.chance.word()}/${this.chance.word()}.js`]);
+    // language: js, or ts for TypeScript, which is compiled beside it.
+    newFile(language = 'js') {
+        const file = this.chance.pick([this.chance.word(), `lib/${this.chance.word()}`, `src/${this.chance.word()}/${this.chance.word()}`]) + `.${language}`;
         this.files.set(file, { requires: new Map(), functions: [] });
         return file;
     }
@@ -78,8 +82,9 @@ export class App {
         const { requires, functions } = this.files.get(file);
         const up = '../'.repeat(file.split('/').length - 1) || './';
         const lines = ["'use strict';"];
-        for (const [name, module] of requires) lines.push(`const ${name} = require('${module.startsWith('@/') ? up + module.slice(2) : module}');`);
+        for (const [name, module] of requires) lines.push(`const ${name} = require('${module.startsWith('@/') ? up + compiled(module.slice(2)) : module}');`);
         lines.push(`const { note, clock } = require('${up}${this.book}');`, '');
+        if (file.endsWith('.ts')) lines.push(`interface ${this.chance.name()} {`, '    id: number;', '    name: string;', '    price?: number;', '}', '');
         for (const f of functions) {
             for (let i = this.chance.whole(0, 4); i > 0; i--) lines.push(...filler(this.chance), '');
             const first = lines.length + 1;
@@ -90,10 +95,17 @@ export class App {
         return lines.join('\n');
     }
 
+    // [[file, text]]: JavaScript of it, as minified as it comes, with a source map in it or beside it.
+    compile(file, text) {
+        const inside = this.chance.next() < 0.5, name = path.basename(file), made = compiled(file);
+        const { code, map } = transformSync(text, { loader: 'ts', sourcefile: name, sourcemap: inside ? 'inline' : 'external', minify: this.chance.next() < 0.5 });
+        return inside ? [[made, code]] : [[made, `${code}//# sourceMappingURL=${path.basename(made)}.map\n`], [`${made}.map`, map]];
+    }
+
     mainText() {
         const lines = ["'use strict';", `const book = require('./${this.book}');`];
         const glue = { http: this.glueHttp, express: this.glueExpress, fastify: this.glueFastify }[this.framework];
-        lines.push(...new Set(this.routes.map((r) => `const { ${r.handler} } = require('./${r.file}');`)), '');
+        lines.push(...new Set(this.routes.map((r) => `const { ${r.handler} } = require('./${compiled(r.file)}');`)), '');
         lines.push(...this.mainLines, ...glue.call(this), '', "process.on('SIGTERM', () => {", '    book.save();', '    process.exit(0);', '});', '');
         return lines.join('\n');
     }
@@ -145,7 +157,11 @@ export class App {
             fs.writeFileSync(path.join(folder, file), text);
         };
         this.main = `${this.chance.pick(['server', 'index', 'app', 'main'])}.js`;
-        for (const file of this.files.keys()) write(file, this.text(file));
+        for (const file of this.files.keys()) {
+            const text = this.text(file);
+            write(file, text);
+            if (file.endsWith('.ts')) for (const [name, made] of this.compile(file, text)) write(name, made);
+        }
         write(this.book, this.bookText());
         write(this.main, this.mainText());
         write('package.json', JSON.stringify({ name: this.service, version: '1.0.0', private: true }));

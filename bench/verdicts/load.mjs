@@ -4,9 +4,9 @@ import http from 'node:http';
 
 const IN_FLIGHT_MAX = 60;
 
-function ask(agent, port, path) {
+function ask(agent, port, path, trace) {
     return new Promise((resolve) => {
-        const request = http.get({ host: '127.0.0.1', port, path, agent }, (response) => {
+        const request = http.get({ host: '127.0.0.1', port, path, agent, headers: { traceparent: `00-${trace}-00000000000000ff-01` } }, (response) => {
             response.resume().on('end', () => resolve(response.statusCode)).on('error', () => resolve(0));
         });
         request.on('error', () => resolve(0));
@@ -14,11 +14,12 @@ function ask(agent, port, path) {
 }
 
 // routes: [{ target(): path with query, everyMs, warm: path or null, atOnce: requests in flight, if limited,
-// atLeast: requests that are needed }]. Answers { sent, failed } when all are
-// answered or have had graceMs for it.
+// atLeast: requests that are needed }]. Answers { sent, failed, asked } when all are
+// answered or have had graceMs for it, and asked: [trace id of its traceparent, from when, until when] of each, ns of the
+// clock that the program's notes are of.
 export async function load({ port, routes, seconds, chance, graceMs = 10_000 }) {
     const agent = new http.Agent({ keepAlive: true, maxSockets: IN_FLIGHT_MAX });
-    const counts = { sent: 0, failed: 0 };
+    const counts = { sent: 0, failed: 0, asked: [] };
     let inFlight = 0;
     const send = async (path, route = {}) => {
         if (inFlight >= IN_FLIGHT_MAX || (route.pending ??= 0) >= (route.atOnce || IN_FLIGHT_MAX)) return;
@@ -26,7 +27,8 @@ export async function load({ port, routes, seconds, chance, graceMs = 10_000 }) 
         route.pending++;
         route.sent = (route.sent || 0) + 1;
         counts.sent++;
-        const status = await ask(agent, port, path);
+        const trace = counts.sent.toString(16).padStart(32, '0'), since = Number(process.hrtime.bigint()), status = await ask(agent, port, path, trace);
+        counts.asked.push([trace, since, Number(process.hrtime.bigint())]);
         counts.failed += status !== 200;
         inFlight--;
         route.pending--;

@@ -16,6 +16,7 @@ import { Chance } from './chance.mjs';
 import { calibration } from './faults/common.mjs';
 import { load } from './load.mjs';
 import { freePort, makeFixture, slowlog, startPeer, untilRedis } from './peers.mjs';
+import { groupWithQuota } from '../../tests/system/quota.mjs';
 import { scenarios } from './scenarios.mjs';
 import { causeTable, confusionTable, score, sentence, summarise } from './score.mjs';
 
@@ -51,10 +52,11 @@ function plant(scenario) {
     return { app, chance, faults, routes: [...faults.flatMap((fault) => fault.routes), ...routes] };
 }
 
-function command({ app, faults }, redisPort, dump) {
+function command({ app, faults }, redisPort, dump, group) {
     const hogs = Math.max(0, ...faults.map((fault) => fault.hogs || 0));
     const pin = hogs ? ['taskset', '-c', String(os.cpus().length - 1)] : [];
     const node = [...pin, process.execPath, ...app.flags, app.main];
+    if (group) return ['sh', '-c', `echo $$ > ${group.folder}/cgroup.procs && exec ${node.join(' ')}`]; // sonde itself stays outside
     if (!redisPort) return node;
     return ['sh', '-c', `redis-server --port ${redisPort} --bind 127.0.0.1 --dir '${path.dirname(dump)}' --save '' --slowlog-log-slower-than 10000 --slowlog-max-len 100000 > /dev/null 2>&1 & exec ${node.join(' ')}`];
 }
@@ -99,7 +101,8 @@ function startHogs(count) {
 async function record(planted, folder, fixture) {
     const { app, faults, routes, chance } = planted, bookFile = path.join(folder, 'book.json'), trace = path.join(folder, 'trace');
     const wantsRedis = faults.find((fault) => fault.redis), context = { ports: {}, slowlog: [], late: {} };
-    const started = [];
+    const started = [], quotaUs = Math.max(0, ...faults.map((fault) => fault.quotaUs || 0)), group = quotaUs ? groupWithQuota(quotaUs, `sonde-verdicts-${process.pid}`) : null;
+    if (typeof group === 'string') throw new Error(group);
     let program, redisPort;
     try {
         for (const peer of faults.flatMap((fault) => fault.peers || [])) {
@@ -111,7 +114,7 @@ async function record(planted, folder, fixture) {
         const env = { ...app.env, [app.bookVariable]: bookFile, ...Object.fromEntries(Object.entries(context.ports).map(([name, port]) => [name, String(port)])) };
         if (faults.some((fault) => fault.shim)) env.LD_PRELOAD = shim();
         app.write(path.join(folder, 'app'), modules);
-        program = new Program(['record', '-q', '-o', trace, '--', ...command(planted, redisPort, fixture)], { cwd: path.join(folder, 'app'), env });
+        program = new Program(['record', '-q', '-o', trace, '--', ...command(planted, redisPort, fixture, group)], { cwd: path.join(folder, 'app'), env });
         const [, port, pid] = await program.until(/listening (\d+) (\d+)/);
         if (redisPort) await untilRedis(redisPort);
         const hogs = startHogs(Math.max(0, ...faults.map((fault) => fault.hogs || 0)));
@@ -128,12 +131,13 @@ async function record(planted, folder, fixture) {
         started.forEach((peer) => peer.stop());
         if (redisPort) spawnSync('redis-cli', ['-p', String(redisPort), 'shutdown', 'nosave']);
         if (program && program.status === undefined) program.child.kill('SIGKILL');
+        for (let i = 0; group && !group.remove() && i < 100; i++) await new Promise((resolve) => setTimeout(resolve, 20));
     }
 }
 
-function reportOf(trace) {
-    const run = spawnSync(sonde, ['report', '--json', trace], { encoding: 'utf8', maxBuffer: 1 << 30 });
-    if (![0, 4].includes(run.status)) throw new Error(`sonde report: status ${run.status}\n${run.stderr}`);
+function sondeSays(...args) {
+    const run = spawnSync(sonde, args, { encoding: 'utf8', maxBuffer: 1 << 30 });
+    if (![0, 4].includes(run.status)) throw new Error(`sonde ${args[0]}: status ${run.status}\n${run.stderr}`);
     return JSON.parse(run.stdout);
 }
 
@@ -153,9 +157,9 @@ async function runScenario(scenario, fixture) {
         fs.writeFileSync(notes, JSON.stringify(recorded));
     }
     const { trace, book, context, counts } = recorded;
-    const report = reportOf(trace);
+    const report = sondeSays('report', '--json', trace), { requests } = sondeSays('spans', '--json', '--slowest', '100000', trace);
     context.service = report.findings[0]?.where.service;
-    const result = { number: scenario.number, name: scenario.name, ...score(planted.faults.flatMap((fault) => fault.expect), report, book, context), requests: counts, events: report.overhead.events_count, lost: report.losses.length };
+    const result = { number: scenario.number, name: scenario.name, ...score(planted.faults.flatMap((fault) => fault.expect), report, book, context, requests, counts.asked), requests: counts.sent, events: report.overhead.events_count, lost: report.losses.length };
     result.titles = report.findings.map((finding) => `${finding.severity} ${finding.kind}: ${finding.title}`);
     if (!options.keep) fs.rmSync(folder, { recursive: true, force: true });
     return result;

@@ -3,9 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { FRAMEWORKS, STYLES } from './app.mjs';
 import { Chance } from './chance.mjs';
+import { connections, SHARED, TASK_KINDS, workers } from './faults/lanes.mjs';
 import { javascript, json, lock, regexp, regexpModule, MORE_REGEXP_MODULES, REGEXP_MODULES, syncCall, SYNC_CALLS } from './faults/loop.mjs';
 import { gcPressure, leak, LEAK_TYPES, MORE_LEAK_TYPES, serialisation } from './faults/memory.mjs';
 import { short, SHORT_KINDS } from './faults/short.mjs';
+import { pause, quota } from './faults/outside.mjs';
 import { ipc, pool, redisSlow, runQueue, slowIo, SLOW_OPERATIONS, slowPeer } from './faults/wait.mjs';
 
 const f = (label, plant, strengthMs, options = {}) => ({ label, plant, strengthMs, ...options });
@@ -79,9 +81,23 @@ function further() {
     ];
 }
 
+// What requests share and wait for, what no operation shows, TypeScript; last, likewise.
+function shared() {
+    return [
+        ...SHARED.flatMap((how, i) => [60, 140].map((ms) => [f(`connections: ${how}`, connections, ms + 10 * i, { how })])), ...SHARED.map((how) => healthy(`connections: ${how}`, connections, { how })),
+        ...TASK_KINDS.flatMap((how) => [80, 160].map((ms) => [f(`workers: ${how}`, workers, ms, { how })])), ...TASK_KINDS.map((how) => healthy(`workers: ${how}`, workers, { how })),
+        ...[250, 500].map((ms) => [f('pause', pause, ms)]), healthy('pause', pause),
+        ...[12, 30].map((ms) => [f('quota', quota, ms)]), [{ ...f('quota', quota, 8), healthy: true }],
+        ...[100, 250].map((ms) => [f('javascript of TypeScript', javascript, ms, { language: 'ts' })]), ...[100, 250].map((ms) => [f('regexp of TypeScript', regexp, ms, { language: 'ts' })]), healthy('javascript of TypeScript', javascript, { language: 'ts' }),
+        [f('connections: sockets', connections, 80, { how: 'sockets' }), f('regexp', regexp, 150)],
+        [f('workers: waiting', workers, 120, { how: 'waiting' }), f('slow http', slowPeer, 200, { peer: 'http' })],
+        [f('connections: agent', connections, 100, { how: 'agent' }), f('javascript of TypeScript', javascript, 120, { language: 'ts' })],
+    ];
+}
+
 export function scenarios(seed) {
     const chance = new Chance(seed), turn = chance.whole(0, 5);
-    return [...singles(chance), ...pairs(), ...pieces(), ...further()].map((faults, i) => {
+    return [...singles(chance), ...pairs(), ...pieces(), ...further(), ...shared()].map((faults, i) => {
         const framework = FRAMEWORKS[(i + turn) % 3], style = STYLES[((i + turn) / 3 | 0) % 2];
         const jittered = faults.map((fault) => ({ ...fault, strengthMs: Math.round(fault.strengthMs * chance.between(0.9, 1.25)) }));
         const what = jittered.map((x) => (x.healthy ? `healthy ${x.label}` : `${x.label} ${x.strengthMs} ms`)).join(' + ');

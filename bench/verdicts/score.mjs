@@ -22,15 +22,17 @@ function isAt(finding, wanted, context) {
 const amount = (finding) => finding.evidence?.[AMOUNT[finding.kind]] ?? finding.evidence?.blocked_ns ?? finding.evidence?.waited_ns;
 
 // book: the program's own notes; context: { service, ports, slowlog }.
-export function score(expectations, report, book, context) {
+// requests: all that the recording has; asked: what the load saw of them (load()).
+export function score(expectations, report, book, context, requests = [], asked = []) {
     const claims = report.findings.filter((finding) => finding.severity !== 'info');
-    const taken = new Set(), verdicts = [];
+    const taken = new Set(), true_ = new Set(), verdicts = [];
     for (const expected of expectations) {
         const kinds = typeof expected.kinds === 'function' ? expected.kinds(book) : expected.kinds;
         const candidates = (expected.info ? report.findings : claims).filter((finding) => kinds.includes(finding.kind) && !taken.has(finding));
         const right = candidates.filter((finding) => expected.places.some((place) => isAt(finding, place, context)));
         const matched = right.length ? right : candidates.slice(0, 1);
         matched.forEach((finding) => taken.add(finding));
+        right.forEach((finding) => true_.add(finding));
         const verdict = { cause: expected.cause, kinds, kind: matched.length > 0, place: right.length > 0, found: matched.map((finding) => finding.kind), claims: matched.filter((finding) => finding.severity !== 'info').length };
         if (expected.blamed && matched.length) {
             verdict.true_ns = expected.blamed(book, context, matched[0].kind);
@@ -43,18 +45,70 @@ export function score(expectations, report, book, context) {
     const also = new Set(expectations.flatMap((expected) => expected.also || []));
     // That events were lost tells of the recording and accuses nobody.
     const alarms = claims.filter((finding) => !taken.has(finding) && !also.has(finding.kind) && finding.kind !== 'events-lost').map((finding) => ({ kind: finding.kind, title: finding.title }));
-    return { verdicts, alarms };
+    const planted = (finding) => true_.has(finding) || also.has(finding.kind);
+    return { verdicts, alarms, far: farRequests(requests, asked, report.findings, planted) };
 }
 
+/* ---- requests that took far longer than usual ---- */
+
+const FAR = 10; // times the median of their endpoint
+// What the machine did, by the kernel's own counts: true, but nothing that was planted. And what says that it does not know.
+const MACHINE = ['run-queue-wait', 'cpu-throttled', 'cpu-stolen'], UNKNOWN = ['unexplained-wait', 'events-lost'];
+
+const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
+
+// How long each request took for who asked: those that arrived while nobody read took longer than the service can know.
+function askedFor(requests, asked) {
+    const took = new Map(asked.map(([trace, since, until]) => [trace, until - since]));
+    return new Map(requests.map(({ id, trace_id, latency_ns }) => [id, took.get(trace_id) ?? latency_ns]));
+}
+
+// How much longer than the median they took, and what is said of that time: what was planted, the machine (by findings, and by
+// the request's own path), something else, or more than there was. planted(finding): it is what was planted, where it was.
+export function farRequests(requests, asked, findings, planted) {
+    const far = { requests: 0, lost_ns: 0, right_ns: 0, machine_ns: 0, wrong_ns: 0, wrong: {} }, endpoints = new Map(), said = new Map(), took = askedFor(requests, asked);
+    const add = (to, key, value) => (to.get(key) || to.set(key, []).get(key)).push(value);
+    for (const request of requests.filter(({ state }) => state === 'finished')) add(endpoints, `${request.service} ${request.method} ${request.path}`, request);
+    for (const finding of findings)
+        for (const { request, delay_ns } of finding.affected) add(said, request, [finding, delay_ns]);
+    const sideOf = (finding) => (planted(finding) ? 'right' : MACHINE.includes(finding.kind) ? 'machine' : UNKNOWN.includes(finding.kind) ? null : 'wrong');
+    for (const all of endpoints.values()) {
+        const usual = median(all.map(({ latency_ns }) => latency_ns));
+        for (const { id, latency_ns, critical_path } of all.filter((one) => one.latency_ns > FAR * usual)) {
+            const sums = { right: 0, machine: 0, wrong: 0 }, starved = (said.get(id) || []).filter(([finding]) => finding.kind === 'thread-pool-starved' && planted(finding));
+            // What the threads of the pool had no CPU for themselves is not charged to who occupied them.
+            const inQueue = (critical_path?.steps || []).reduce((total, step) => total + (step.what === 'waits for a pool thread' ? step.duration_ns : 0), 0);
+            const unserved = starved.length ? Math.max(0, inQueue - starved.reduce((total, [, delay]) => total + delay, 0)) : 0;
+            for (const [finding, delay] of said.get(id) || []) {
+                const side = sideOf(finding), before = sums.right + sums.machine, beyond = side === 'wrong' ? delay : Math.max(0, before + delay - took.get(id));
+                if (!side) continue;
+                sums[side] += delay;
+                if (side !== 'wrong') sums.wrong += beyond;
+                if (beyond) far.wrong[finding.kind] = (far.wrong[finding.kind] || 0) + beyond;
+            }
+            const lost = latency_ns - usual, right = Math.min(sums.right, lost);
+            far.requests++;
+            far.lost_ns += lost;
+            far.right_ns += right;
+            far.machine_ns += Math.min(Math.max(sums.machine, (critical_path?.runnable_ns || 0) + unserved), lost - right);
+            far.wrong_ns += sums.wrong;
+        }
+    }
+    return far;
+}
+
+const sum = (results, name) => results.reduce((total, { far }) => total + (far?.[name] || 0), 0);
+
 const ratio = (a, b) => (b ? a / b : 1);
-const percent = (x) => `${(100 * x).toFixed(1)} %`;
 
 export function summarise(results) {
+    const lost = sum(results, 'lost_ns');
     const all = results.flatMap((result) => result.verdicts), timed = all.filter((v) => v.time !== undefined);
     const found = all.filter((v) => v.kind).length, placed = all.filter((v) => v.place).length, alarms = results.reduce((sum, result) => sum + result.alarms.length, 0);
     return {
         scenarios: results.length, planted: all.length, found, placed, alarms, timed: timed.length, timely: timed.filter((v) => v.time).length,
         recall: ratio(found, all.length), precision: ratio(found, found + alarms), place_recall: ratio(placed, all.length), place_precision: ratio(placed, found + alarms), time_share: ratio(timed.filter((v) => v.time).length, timed.length),
+        far: sum(results, 'requests'), far_s: lost / 1e9, far_right: ratio(sum(results, 'right_ns'), lost), far_machine: lost ? sum(results, 'machine_ns') / lost : 0, far_wrong: lost ? sum(results, 'wrong_ns') / lost : 0,
     };
 }
 
@@ -97,7 +151,10 @@ export function confusionTable(results) {
     return table(['planted \\ claimed', ...heads], [...counts].map(([row, cells]) => [row, ...heads.map((column) => cells.get(column) || '.')]));
 }
 
+const percent = (x) => `${(100 * x).toFixed(1)} %`;
+
 export function sentence(summary) {
     return `${summary.scenarios} scenarios, ${summary.planted} planted faults: kind recall ${summary.recall.toFixed(3)}, precision ${summary.precision.toFixed(3)}; ` +
-        `place recall ${summary.place_recall.toFixed(3)}, precision ${summary.place_precision.toFixed(3)}; blamed time within 10 %: ${summary.timely} of ${summary.timed}`;
+        `place recall ${summary.place_recall.toFixed(3)}, precision ${summary.place_precision.toFixed(3)}; blamed time within 10 %: ${summary.timely} of ${summary.timed}; ` +
+        `${summary.far} requests beyond ${FAR} times their endpoint's median lost ${summary.far_s.toFixed(0)} s: explained by what was planted ${percent(summary.far_right)}, by the machine ${percent(summary.far_machine)}, wrongly ${percent(summary.far_wrong)}`;
 }

@@ -1,6 +1,6 @@
 // The benchmark of verdicts on several seeds, on an idle machine and beside programs that compute, in parts: what came of each
 // part is appended to bench/results/verdicts.jsonl with the commit, and a part that is there for this commit is not run again.
-//   node bench/verdicts/seeds.mjs [--seeds 41,42,43,44,45] [--busy 0,2,6] [--minutes 5] [--part 10] [--last 130] [--every 1] [--with COMMIT,...]
+//   node bench/verdicts/seeds.mjs [--seeds 41,42,43,44,45] [--busy 0,2,6] [--minutes 5] [--part 10] [--last 162] [--every 1] [--with COMMIT,...]
 // --busy: how many programs compute beside it; a part begins once nothing else does, as the load says. --minutes: no part begins
 // later than this; --minutes 0 prints the sums only. --every: of N scenarios one, another one with each seed, so that N
 // seeds have them all. --with: results of these commits, which say the same of a recording, count, too.
@@ -16,7 +16,7 @@ import { commit } from '../commit.mjs';
 import { sentence, summarise } from './score.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url)), root = path.join(here, '..', '..');
-const { values: options } = parseArgs({ options: { seeds: { type: 'string', default: '41,42,43,44,45' }, busy: { type: 'string', default: '0,2,6' }, with: { type: 'string', default: '' }, minutes: { type: 'string', default: '5' }, part: { type: 'string', default: '10' }, last: { type: 'string', default: '130' }, every: { type: 'string', default: '1' } } });
+const { values: options } = parseArgs({ options: { seeds: { type: 'string', default: '41,42,43,44,45' }, busy: { type: 'string', default: '0,2,6' }, with: { type: 'string', default: '' }, minutes: { type: 'string', default: '5' }, part: { type: 'string', default: '10' }, last: { type: 'string', default: '162' }, every: { type: 'string', default: '1' } } });
 const RESULTS = path.join(root, 'bench', 'results', 'verdicts.jsonl');
 const numbers = (text) => text.split(',').map(Number), end = Date.now() + Number(options.minutes) * 60_000;
 
@@ -28,7 +28,7 @@ function runPart(seed, busy, from, to) {
     try {
         spawnSync(process.execPath, [path.join(here, 'run.mjs'), '--seed', seed, '--from', from, '--to', to, '--every', options.every, '--json', file].map(String), { stdio: ['ignore', 'ignore', 'inherit'] });
         if (!fs.existsSync(file)) throw new Error(`seed ${seed}, scenarios ${from} to ${to}: it did not end well`);
-        const results = JSON.parse(fs.readFileSync(file)).results.map(({ number, failed, verdicts, alarms }) => ({ number, failed, verdicts: verdicts.map(({ cause, kind, place, time }) => ({ cause, kind, place, time })), alarms: alarms.map(({ title }) => title) }));
+        const results = JSON.parse(fs.readFileSync(file)).results.map(({ number, failed, verdicts, alarms, far }) => ({ number, failed, far, verdicts: verdicts.map(({ cause, kind, place, time }) => ({ cause, kind, place, time })), alarms: alarms.map(({ title }) => title) }));
         fs.appendFileSync(RESULTS, JSON.stringify({ commit, seed, busy, from, to, every: Number(options.every), load: os.loadavg()[0], results }) + '\n');
     } finally {
         others.forEach((other) => other.kill('SIGKILL'));

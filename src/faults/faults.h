@@ -43,6 +43,8 @@ struct stretch {
     uint64_t alone_ns; /* of it, what is added */
     uint64_t again_ns; /* of it, what was in an earlier wait of that request */
 };
+/* Of a stretch: not in a phase of the loop that is known. */
+enum { PHASE_UNKNOWN = 255 };
 enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
 
 struct short_turn {
@@ -71,6 +73,7 @@ struct fault {
     bool unfinished, phase_differs, others_unknown, warming;
     /* pools of connections or workers: how many there are, and who had them */
     uint32_t lanes;
+    bool limited; /* it is so many calls at once, on more connections than that */
     struct holder {
         const char *route; /* NULL: not known */
         uint64_t total_ns, worst_ns;

@@ -7,8 +7,9 @@
 
 #include "faults/faults.h"
 #include "base/clock.h"
+#include "base/sort.h"
 
-enum { LANE_USES = 48, LANES_MAX = 1024, CHAIN_MAX = 16 };
+enum { LANE_USES = 48, LANES_MAX = 1024, CHAIN_MAX = 16, EDGES_MAX = 8192 };
 
 static const uint64_t WAIT_MIN_NS = 10 * NS_PER_MS;
 /* Between two uses the pool hands the connection on. */
@@ -323,6 +324,74 @@ void lanes_add_peers(struct holder peers[8], const struct process *process, cons
     }
 }
 
+/* Where a use of a connection begins or ends. */
+struct edge {
+    uint64_t at_ns;
+    bool ends;
+};
+
+static uint64_t edge_key(const void *item)
+{
+    const struct edge *edge = item;
+    return edge->at_ns * 2 + !edge->ends; /* a use that ends makes room for one that begins */
+}
+
+/* How many uses were in progress at once at most. */
+static uint32_t most_at_once(struct edge *edges, size_t count)
+{
+    uint32_t now = 0, most = 0;
+    if (sort_by_key(edges, count, sizeof(*edges), edge_key) < 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        now = edges[i].ends ? now - 1 : now + 1;
+        most = MAX(most, now);
+    }
+    return most;
+}
+
+/* A limit on the calls in progress (such as p-limit's) leaves some connections free: what is given back is
+ * used again before the other side's answer has been read to its end, with another connection. It is known by
+ * this: no more calls than that are ever in progress, so many were in [from, to), and when one of them ended
+ * this request went on. Answers how many, 0 when there is no such limit, and the connections used meanwhile.
+ * One call at a time says too little: what waits for the result of another's call does so as well. */
+static uint32_t limited(const struct process *process, const struct thread *loop, const char *peer,
+                        uint64_t from_ns, uint64_t to_ns, const struct connection **ret_list,
+                        size_t *ret_count)
+{
+    static struct edge edges[EDGES_MAX];
+    size_t count = 0, used = 0;
+    double busy = 0;
+    bool handed_on = false;
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        const struct lane *l = c->lane;
+        if (c->peer_name != peer || !l)
+            continue;
+        size_t first = l->count > LANE_USES ? l->count - LANE_USES : 0;
+        if (c->overlaps || used == LANES_MAX ||
+            count + 2 * (l->count - first) + c->calls.count - c->first_call > EDGES_MAX)
+            return 0;
+        for (size_t i = first; i < l->count; i++) {
+            const struct lane_use *u = &l->uses[i % LANE_USES];
+            edges[count++] = (struct edge){u->start_ns, false};
+            edges[count++] = (struct edge){u->end_ns, true};
+            handed_on |= u->end_ns <= to_ns && u->end_ns > from_ns &&
+                         (to_ns - u->end_ns < HANDOVER_NS ||
+                          (loop && activity_net_ns(loop, u->end_ns, to_ns) < HANDOVER_NS));
+        }
+        for (size_t i = c->first_call; i < c->calls.count; i++)
+            if (!c->calls.at[i].ended)
+                edges[count++] = (struct edge){c->calls.at[i].sent_ns, false};
+        double share = busy_share(c, loop, from_ns, to_ns);
+        if (share > 0)
+            ret_list[used++] = c;
+        busy += share;
+    }
+    uint32_t most = handed_on ? most_at_once(edges, count) : 0;
+    *ret_count = used;
+    return most > 1 && busy >= BUSY_SHARE * most ? most : 0;
+}
+
 /* The connection that it went on with served nobody that is known in [from, to), and this request before, or
  * it is the only one: then what it served may have been asked by this request itself (as in a transaction),
  * and that it waited for others is not shown. */
@@ -375,8 +444,12 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
     const struct thread *loop = loop_of(process, request);
     const char *peer = next->peer;
     size_t count = all_busy(process, loop, peer, step->start_ns, step->end_ns, busy);
+    uint32_t lanes = (uint32_t)count;
+    bool by_limit = !count;
+    if (by_limit)
+        lanes = limited(process, loop, peer, step->start_ns, step->end_ns, busy, &count);
     bool shown =
-        count && (next->shared ? held_for_others(busy, count, request, step->start_ns, step->end_ns)
+        lanes && (next->shared ? held_for_others(busy, count, request, step->start_ns, step->end_ns)
                                : !held_for_nobody(busy, count, request, step->start_ns, step->end_ns));
     struct fault *fault =
         shown ? charge(a, FINDING_connection_pool_starved, process, peer, request, step->start_ns,
@@ -387,7 +460,8 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
     excuse(a, process, request, fault, peer, step->start_ns, step->end_ns);
     step->class = PATH_FREE;
     step->name = peer;
-    fault->lanes = MAX(fault->lanes, (uint32_t)count);
+    fault->lanes = MAX(fault->lanes, lanes);
+    fault->limited |= by_limit;
     for (size_t i = 0; i < count; i++)
         add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns, !next->shared);
 }

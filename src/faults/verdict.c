@@ -7,8 +7,6 @@
 #include "faults/faults.h"
 #include "finding/prose.h"
 
-enum { PHASE_UNKNOWN = 255 };
-
 static const char *phase_name(const struct fault *fault)
 {
     const char *name =

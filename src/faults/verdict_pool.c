@@ -31,12 +31,12 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
     const char *to = workers ? ""
                      : peer  ? finding_say(f, " to %s (%s)", peer->service, fault->command)
                              : finding_say(f, " to %s", fault->command);
-    const char *lanes = workers ? "worker thread" : "connection";
-    f->title =
-        finding_say(f, "Requests of %s waited for one of %u %s%s%s: %llu time%s, up to %s each, %s in total",
-                    fault->service, fault->lanes, lanes, fault->lanes == 1 ? "" : "s", to,
-                    (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
-                    say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
+    const char *lanes = workers ? "worker thread" : fault->limited ? "call" : "connection";
+    f->title = finding_say(
+        f, "Requests of %s waited for one of %u %s%s%s%s: %llu time%s, up to %s each, %s in total",
+        fault->service, fault->lanes, lanes, fault->lanes == 1 ? "" : "s", to,
+        fault->limited ? " at a time" : "", (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+        say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
     const char *who = most->route ? most->route
                       : workers   ? "tasks whose requests are not known"
                                   : "others whose requests are not known";
@@ -63,7 +63,11 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
         "it with %s, up to %s at a time.%s %s%s",
         fault->lanes == 1 ? "it was" : "all of them were", share * 100, who, say_ns(&held, most->worst_ns),
         statement ? finding_say(f, " Most of it was for the statement: %s.", statement) : "",
-        workers ? "A worker does one task at a time." : "Each serves one request at a time.", machine);
+        workers          ? "A worker does one task at a time."
+        : fault->limited ? "More were never in progress, although there were connections for them, and when "
+                           "one ended the next one began."
+                         : "Each serves one request at a time.",
+        machine);
     verdict_place(f, fault, workers ? "js" : "http");
     if (!workers)
         finding_add_text(f, "peer", peer ? peer->service : fault->command);

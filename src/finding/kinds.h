@@ -70,9 +70,10 @@
     KIND(connection_pool_starved, "connection-pool-starved", INFO, WARNING,                                  \
          "Requests waited for one of a few connections to an address because others held all of them.",      \
          "Shorten what holds them (the slow statement, work done while one is held), give the pool more "    \
-         "connections where the other side can serve them, or let fewer requests in.",                       \
+         "connections or allow more calls at once where the other side can serve them, or let fewer "        \
+         "requests in.",                                                                                     \
          EVIDENCE("peer", "the address that the connections lead to, or the service")                        \
-         EVIDENCE("lanes_count", "connections, all of which were busy")                                      \
+         EVIDENCE("lanes_count", "connections, all of which were busy, or calls that are made at once")             \
          EVIDENCE("waits_count", "how often requests waited for one")                                        \
          EVIDENCE("excused_count", "of them, those that a lack of CPUs of this machine may explain")         \
          EVIDENCE("waited_ns", "their waiting time in total")                                                \

@@ -12,10 +12,21 @@ static void begin_in(struct feed *feed, int32_t fd, uint32_t context, const char
     FEED(feed, http_request, API, API, at, 0, .fd = fd, .generation = 1, .method = 1, .context = context);
 }
 
+static void ask_on(struct feed *feed, int32_t fd, uint32_t context, uint64_t at)
+{
+    FEED(feed, stream_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = 60, .context = context);
+}
+
 static void ask(struct feed *feed, uint32_t context, uint64_t at)
 {
-    FEED(feed, stream_write, API, API, at, 0, .fd = DATABASE, .generation = 1, .bytes = 60,
-         .context = context);
+    ask_on(feed, DATABASE, context, at);
+}
+
+/* What was asked on that connection is answered: a turn of 90 us that ends then. */
+static void answered_on(struct feed *feed, int32_t fd, uint64_t end_ns)
+{
+    FEED(feed, node_callback, API, API, end_ns, US(90), .async_id = 7);
+    FEED(feed, stream_io, API, API, end_ns + US(10), US(110), .fd = fd, .generation = 1, .events = 1);
 }
 
 /* The database's answer is read, which the request of fd is answered with; then the other one asks, if at
@@ -26,8 +37,7 @@ static void database_answers(struct feed *feed, int32_t fd, uint32_t next, uint6
         answer(feed, API, fd, at);
     if (next)
         ask(feed, next, at + US(5));
-    FEED(feed, node_callback, API, API, at + US(10), US(90), .async_id = 7);
-    FEED(feed, stream_io, API, API, at + US(20), US(110), .fd = DATABASE, .generation = 1, .events = 1);
+    answered_on(feed, DATABASE, at + US(10));
 }
 
 /* Rounds of two requests: the first holds the connection for 200 ms, from 20 ms before the second begins;
@@ -174,6 +184,76 @@ static void what_another_is_answered_with_was_held_for_that(void **state)
     f = find(report, FINDING_slow_peer);
     assert_non_null(f);
     assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(298), 5 * MS(300));
+    feed_done(&feed);
+}
+
+/* A program that makes two calls at a time has three connections for them, since one is given back a little
+ * after the next call has begun. Rounds of three requests; the third's call begins when the first one's has
+ * ended, late_ns later. Another call in between: with it three are made at once. */
+static const struct report *limited_rounds(struct feed *feed, uint64_t late_ns, bool another)
+{
+    static const int32_t CONNECTIONS[] = {DATABASE, 12, 13};
+    start(feed);
+    feed_connection(feed, API, 12, 1, 1, 50002, 3306, US(3));
+    feed_connection(feed, API, 13, 1, 1, 50003, 3306, US(4));
+    feed_connection(feed, API, 14, 1, 1, 50004, 3306, US(5));
+    for (uint32_t i = 1; i < 8; i++) {
+        uint64_t at = MS(1000 * i), ends = at + MS(200), goes_on = ends + late_ns;
+        int32_t requests[] = {FIRST, SECOND, 32}, on[3];
+        for (uint32_t k = 0; k < 3; k++)
+            on[k] = CONNECTIONS[(i + k) % 3];
+        for (uint32_t k = 0; k < 3; k++) {
+            uint64_t begins = at + MS(k == 2 ? 20 : k);
+            begin_in(feed, requests[k], i * 10 + k, k == 2 ? "/quick" : "/slow", begins);
+            if (k < 2)
+                ask_on(feed, on[k], i * 10 + k, begins + US(50));
+            end_turn(feed, API, requests[k], begins - US(50), begins + US(100));
+        }
+        if (another)
+            ask_on(feed, 14, 500 + i, at + MS(199));
+        answer(feed, API, FIRST, ends);
+        if (late_ns < US(20))
+            ask_on(feed, on[2], i * 10 + 2, goes_on);
+        answered_on(feed, on[0], ends + US(90));
+        answer(feed, API, SECOND, ends + MS(1));
+        answered_on(feed, on[1], ends + MS(1) + US(90));
+        if (another)
+            answered_on(feed, 14, ends + MS(2));
+        if (late_ns >= US(20)) {
+            ask_on(feed, on[2], i * 10 + 2, goes_on);
+            FEED(feed, node_callback, API, API, goes_on + US(10), US(90), .async_id = 8);
+        }
+        answer(feed, API, 32, goes_on + MS(100));
+        answered_on(feed, on[2], goes_on + MS(100) + US(90));
+    }
+    return feed_finish(feed);
+}
+
+static void waits_for_one_of_the_calls_that_are_made_at_once(void **state)
+{
+    struct feed feed;
+    const struct finding *f = find(limited_rounds(&feed, US(5), false), FINDING_connection_pool_starved);
+    assert_non_null(f);
+    assert_int_equal(finding_get_evidence(f, "lanes_count")->count, 2);
+    assert_int_equal(finding_get_evidence(f, "waits_count")->count, 7);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 7 * MS(179), 7 * MS(181));
+    assert_string_equal(finding_get_evidence(f, "held_by")->text, "GET /slow");
+    assert_non_null(strstr(f->title, "one of 2 calls to 127.0.0.1:3306 at a time"));
+    array_foreach (&f->affected, victim)
+        assert_string_equal(victim->route, "/quick");
+    assert_null(find(&feed.report, FINDING_unexplained_wait));
+    feed_done(&feed);
+}
+
+/* More were made at once, or it went on when no call had just ended: it waited for something else. */
+static void what_is_not_limited_did_not_wait_for_a_call(void **state)
+{
+    struct feed feed;
+    assert_null(find(limited_rounds(&feed, US(5), true), FINDING_connection_pool_starved));
+    assert_non_null(find(&feed.report, FINDING_unexplained_wait));
+    feed_done(&feed);
+    assert_null(find(limited_rounds(&feed, MS(30), false), FINDING_connection_pool_starved));
+    assert_non_null(find(&feed.report, FINDING_unexplained_wait));
     feed_done(&feed);
 }
 
@@ -355,6 +435,8 @@ int main(void)
         cmocka_unit_test(a_connection_that_serves_several_at_once_is_no_pool),
         cmocka_unit_test(what_may_be_its_own_is_no_pool),
         cmocka_unit_test(what_another_is_answered_with_was_held_for_that),
+        cmocka_unit_test(waits_for_one_of_the_calls_that_are_made_at_once),
+        cmocka_unit_test(what_is_not_limited_did_not_wait_for_a_call),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

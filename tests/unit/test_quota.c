@@ -86,6 +86,58 @@ static void a_quota_is_told_from_a_busy_machine(void **state)
     feed_done(&feed);
 }
 
+/* A file is read by the pool; the loop, which polls, is to go on 1 ms later, and has no CPU for as long as
+ * said.
+ */
+static void polls_without_cpu(struct feed *feed, uint64_t throttled_ns, uint64_t runnable_ns)
+{
+    enum { FILE_READ = 0x1000, EPOLL_WAIT = 232 };
+    start(feed);
+    FEED(feed, thread_sched, 0, 0, MS(10), 0, .run_ns = MS(1), .wait_ns = 0, .pid = API, .tid = API);
+    quota(feed, 0, 0, MS(10));
+    uint64_t at = MS(100), ready = at + MS(1), goes_on = ready + runnable_ns;
+    begin(feed, API, 30, "/a", at);
+    FEED(feed, uv_submit, API, API, at + US(20), 0, .request = FILE_READ, .kind = SONDE_uv_kind_fs_read);
+    end_turn(feed, API, 30, at - US(50), at + US(100));
+    FEED(feed, uv_run, API, API + 2, ready, US(800), .request = FILE_READ, .kind = SONDE_uv_kind_fs_read);
+    FEED(feed, sched_switch, 1, 1, goes_on, goes_on - at - US(200), .pid = API, .tid = API,
+         .runnable_ns = runnable_ns, .reason = SONDE_off_reason_blocked, .call = EPOLL_WAIT, .fd = 3);
+    answer(feed, API, 30, goes_on + US(60));
+    FEED(feed, node_callback, API, API, goes_on + US(100), US(90), .async_id = 77);
+    FEED(feed, uv_done, API, API, goes_on + US(110), US(100), .request = FILE_READ,
+         .kind = SONDE_uv_kind_fs_read);
+    quota(feed, throttled_ns, 1, goes_on + MS(1));
+    FEED(feed, thread_sched, 0, 0, goes_on + MS(2), 0, .run_ns = MS(2), .wait_ns = runnable_ns, .pid = API,
+         .tid = API);
+    feed_finish(feed);
+}
+
+/* No callback ran meanwhile, but the request waited as well. */
+static void a_loop_that_polls_is_kept_from_going_on(void **state)
+{
+    struct feed feed;
+    polls_without_cpu(&feed, MS(80), MS(80));
+    const struct finding *f = feed_finding(&feed, FINDING_cpu_throttled);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "throttled_ns")->count, MS(79), MS(80));
+    assert_int_equal(f->affected_count, 1);
+    assert_in_range(f->affected.at[0].delay_ns, MS(79), MS(80));
+    assert_null(feed_finding(&feed, FINDING_run_queue_wait));
+    feed_done(&feed);
+
+    polls_without_cpu(&feed, 0, MS(80));
+    assert_null(feed_finding(&feed, FINDING_cpu_throttled));
+    f = feed_finding(&feed, FINDING_run_queue_wait);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, MS(79), MS(80));
+    assert_int_equal(f->affected_count, 1);
+    feed_done(&feed);
+
+    polls_without_cpu(&feed, 0, MS(40)); /* less than is told */
+    assert_null(feed_finding(&feed, FINDING_run_queue_wait));
+    feed_done(&feed);
+}
+
 /* The counts are of all CPUs: no thread stood still for longer than it waited. */
 static void no_more_than_the_thread_waited(void **state)
 {
@@ -144,6 +196,7 @@ int main(void)
         cmocka_unit_test(counts_of_both_versions),
         cmocka_unit_test(groups_of_both_versions),
         cmocka_unit_test(a_quota_is_told_from_a_busy_machine),
+        cmocka_unit_test(a_loop_that_polls_is_kept_from_going_on),
         cmocka_unit_test(no_more_than_the_thread_waited),
         cmocka_unit_test(the_machine_is_blamed_for_the_rest_only),
         cmocka_unit_test(a_time_is_charged_once),

@@ -6,6 +6,9 @@ import { booked, bookedRan, calibrate, calibration, evaluate, faultGap, placeOf,
 
 const load = createRequire(import.meta.url);
 
+// The same as TypeScript: what its compiler takes away.
+const inLanguage = (language, lines) => (language === 'ts' ? lines.map((line) => line.replace(/^(function \w+)\((\w+)\) \{/, (_, head, argument) => `${head}(${argument}: ${argument === 'text' ? 'string' : 'number'}) {`)) : lines);
+
 /* ---- regular expressions ---- */
 
 // text(n): an input on which the expression backtracks; grow: how n is made larger.
@@ -28,10 +31,10 @@ const USES = {
     split: (re) => `text.split(${re}).length`,
 };
 
-export function regexp(app, { strengthMs, healthy }) {
-    const { chance } = app, e = chance.pick(EXPRESSIONS), name = chance.name(), file = app.newFile(), mark = chance.word();
+export function regexp(app, { strengthMs, healthy, language }) {
+    const { chance } = app, e = chance.pick(EXPRESSIONS), name = chance.name(), file = app.newFile(language), mark = chance.word();
     const lines = [`function ${name}(text) {`, `    const found = ${USES[e.use](e.source)};`, '    return found;', '}'];
-    app.addFunction(file, name, lines);
+    app.addFunction(file, name, inLanguage(language, lines));
     const core = evaluate(name, lines);
     for (let i = 0; i < 300; i++) core(e.harmless); // compiled, as in the program
     const n = calibrate((k) => core(e.text(k)), strengthMs, e.first, e.grow);
@@ -91,7 +94,7 @@ export function regexpModule(app, { strengthMs, healthy, module }) {
     };
 }
 
-/* ---- plain JavaScript ---- */
+/* ---- plain JavaScript, TypeScript ---- */
 
 const more = (factor) => (n) => Math.ceil(n * factor);
 const LOOPS = [
@@ -104,11 +107,11 @@ const LOOPS = [
     { body: (x) => [`function ${x}(n) {`, '    const list = Array.from({ length: n * 100 }, (_, i) => (i * 7919) % 100003);', '    list.sort((a, b) => a - b);', '    return list[0];', '}'], first: 500, grow: more(1.3), small: 2 },
 ];
 
-export function javascript(app, { strengthMs, healthy }) {
-    const { chance } = app, kind = chance.pick(LOOPS), name = chance.name(), helper = chance.name(), file = app.newFile(), mark = chance.word();
+export function javascript(app, { strengthMs, healthy, language }) {
+    const { chance } = app, kind = chance.pick(LOOPS), name = chance.name(), helper = chance.name(), file = app.newFile(language), mark = chance.word();
     const lines = kind.body(name, helper), extra = kind.helper ? kind.helper(helper) : [];
-    if (kind.helper) app.addFunction(file, helper, extra);
-    app.addFunction(file, name, lines);
+    if (kind.helper) app.addFunction(file, helper, inLanguage(language, extra));
+    app.addFunction(file, name, inLanguage(language, lines));
     const core = evaluate(name, [...extra, ...lines]);
     for (let i = 0; i < 3; i++) core(kind.small);
     const n = calibrate(core, strengthMs, kind.first, kind.grow);

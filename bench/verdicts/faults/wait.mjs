@@ -1,8 +1,10 @@
 // Faults that make requests wait for something: a pool thread, a disk, a name, a peer, another process, a Redis that
 // is busy, a CPU.
 // SPDX-License-Identifier: Apache-2.0
+import { createRequire } from 'node:module';
 import { booked, calibrate, evaluate, faultGap, placeOf, plantSync, STALL_MS } from './common.mjs';
 
+const load = createRequire(import.meta.url);
 const POOL_WAIT_MS = 20; // sonde report --pool-wait-ms
 const LONG_TURN_MS = 20; // a shorter one hides nothing
 
@@ -33,10 +35,11 @@ export function poolWaits(operations, threads) {
     return waited;
 }
 
+// atOnce: the same without the pool, for n to be found with which it takes as long as it shall.
 const OCCUPANTS = {
-    crypto: { module: 'crypto', expression: "used.pbkdf2('secret', 'salt', n * 1000, 32, 'sha256', CALLBACK)", text: /PBKDF2|pbkdf2/i, rounds: (ms) => Math.round(ms * 3), calibrated: true },
-    scrypt: { module: 'crypto', expression: "used.scrypt('secret', 'salt', 32, { N: 1024, r: 8, p: n }, CALLBACK)", text: /SCRYPT/i, rounds: (ms) => Math.max(1, Math.round(ms / 2.6)) },
-    zlib: { module: 'zlib', expression: 'used.brotliCompress(Buffer.alloc(n * 1000, "text to pack " + n), { params: { [used.constants.BROTLI_PARAM_QUALITY]: 11 } }, CALLBACK)', text: /ZLIB|brotli|work/i, rounds: (ms) => Math.round(ms * 6) },
+    crypto: { module: 'crypto', expression: "used.pbkdf2('secret', 'salt', n * 1000, 32, 'sha256', CALLBACK)", text: /PBKDF2|pbkdf2/i, atOnce: "used.pbkdf2Sync('secret', 'salt', n * 1000, 32, 'sha256')", first: 50 },
+    scrypt: { module: 'crypto', expression: "used.scrypt('secret', 'salt', 32, { N: 1024, r: 8, p: n }, CALLBACK)", text: /SCRYPT/i, atOnce: "used.scryptSync('secret', 'salt', 32, { N: 1024, r: 8, p: n })", first: 5 },
+    zlib: { module: 'zlib', expression: 'used.brotliCompress(Buffer.alloc(n * 1000, "text to pack " + n), { params: { [used.constants.BROTLI_PARAM_QUALITY]: 11 } }, CALLBACK)', text: /ZLIB|brotli|work/i, atOnce: 'used.brotliCompressSync(Buffer.alloc(n * 1000, "text to pack " + n), { params: { [used.constants.BROTLI_PARAM_QUALITY]: 11 } })', first: 200 },
     dns: { module: 'dns', expression: "used.lookup('host' + n + '.SLOW.test', { family: 4 }, CALLBACK)", text: /getaddrinfo|GETADDRINFO/i, slow: true },
     fs: { module: 'fs', expression: 'used.read(descriptor, Buffer.alloc(4096), 0, 4096, 0, CALLBACK)', text: /fs_read/, slow: true },
 };
@@ -57,7 +60,7 @@ export function pool(app, { strengthMs, healthy, occupant }) {
     const other = app.newFile();
     app.require(other, 'fs', 'fs');
     const victim = operation(app, { file: other, mark: small, expression: 'fs.stat(__filename, CALLBACK)' });
-    const n = kind.slow ? 1 : healthy ? 1 : kind.rounds(strengthMs);
+    const n = kind.slow || healthy ? 1 : calibrate(new Function('used', 'n', kind.atOnce).bind(null, load(kind.module)), strengthMs, kind.first, (k) => Math.ceil(k * 1.15));
     const waits = (book) => poolWaits(book.lines.filter(([what]) => what === mark || what === small).map(([what, since, until]) => ({ since, until, name: what === mark && occupant === 'dns' })), threads);
     const expect = [{ cause: `pool: ${occupant}`, kinds: ['thread-pool-starved'], also: kind.slow ? ['slow-io'] : [], places: [{ text: kind.text }, { text: new RegExp(route) }], blamed: occupant === 'zlib' ? undefined : waits }]; // zlib works in several steps
     return {

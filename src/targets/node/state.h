@@ -131,6 +131,7 @@ struct node_thread {
     struct map function_calls;   /* call of a chosen function -> struct pending_call * */
     uint8_t runs_pool, runs_loop;
     uint8_t had_phase; /* of its loop, one that ended */
+    uint64_t kept_ns;  /* until when it is told that it had no CPU between two turns */
 };
 
 static inline struct node_process *node_process(const struct process *process)

@@ -8,12 +8,39 @@
 #include <string.h>
 
 #include "targets/node/state.h"
+#include "model/activity.h"
 #include "model/reading.h"
 
 /* The sampler fits its clock on its own. */
 static const uint64_t CLOCK_SLACK_NS = 200000;
 
-enum { ITEMS_MAX = 400000, PHASE_UNKNOWN = 255 };
+enum { ITEMS_MAX = 400000 };
+
+/* Between the last turn and the one that begins now the loop had something to do, such as what its poll was
+ * over for, and no CPU to do it: a stretch of its own, in which nothing ran. */
+static void kept_between_turns(struct analysis *a, struct thread *thread, uint64_t begins_ns)
+{
+    uint64_t since_ns = MAX(thread->last_turn_end_ns, node_thread(thread)->kept_ns);
+    if (begins_ns < since_ns + a->options.stall_ns)
+        return;
+    size_t first, count = activity_waits(thread, begins_ns - a->options.stall_ns, begins_ns, &first);
+    for (size_t i = first; i < first + count; i++) {
+        const struct activity_wait *w = activity_wait_at(thread, i);
+        uint64_t ready_ns = w->end_ns - w->runnable_ns;
+        if (w->brief || w->runnable_ns < a->options.stall_ns || ready_ns < since_ns || w->end_ns > begins_ns)
+            continue;
+        node_thread(thread)->kept_ns = w->end_ns;
+        struct stretch *s = stretch_turn(a, thread, ready_ns, w->end_ns, 0);
+        if (s)
+            s->phase = PHASE_UNKNOWN;
+    }
+}
+
+static void read_root(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase)
+{
+    kept_between_turns(a, thread, thread->items.at[root].start_ns);
+    node_read_turn(a, thread, root, phase);
+}
 
 static void read_roots(struct analysis *a, struct thread *thread, uint8_t phase)
 {
@@ -23,9 +50,9 @@ static void read_roots(struct analysis *a, struct thread *thread, uint8_t phase)
             uint8_t its_phase = thread->items.at[root].small;
             for (uint32_t child = thread->items.at[root].first_child; child != NONE_ITEM;
                  child = thread->items.at[child].next)
-                node_read_turn(a, thread, child, its_phase);
+                read_root(a, thread, child, its_phase);
         } else {
-            node_read_turn(a, thread, root, phase);
+            read_root(a, thread, root, phase);
         }
         thread->last_turn_end_ns = thread->items.at[root].end_ns;
     }
