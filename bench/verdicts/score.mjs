@@ -54,13 +54,15 @@ export function score(expectations, report, book, context, requests = [], asked 
 const FAR = 10; // times the median of their endpoint
 // What the machine did, by the kernel's own counts: true, but nothing that was planted. And what says that it does not know.
 const MACHINE = ['run-queue-wait', 'cpu-throttled', 'cpu-stolen'], UNKNOWN = ['unexplained-wait', 'events-lost'];
+// Where requests wait for whom these findings accuse, by the steps of their paths.
+const QUEUES = { 'thread-pool-starved': 'waits for a pool thread', 'redis-slow-command': 'on its way or queued' };
 
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 
 // How long each request took for who asked: those that arrived while nobody read took longer than the service can know.
 function askedFor(requests, asked) {
     const took = new Map(asked.map(([trace, since, until]) => [trace, until - since]));
-    return new Map(requests.map(({ id, trace_id, latency_ns }) => [id, took.get(trace_id) ?? latency_ns]));
+    return new Map(requests.filter(({ trace_id }) => took.has(trace_id)).map(({ id, trace_id }) => [id, took.get(trace_id)]));
 }
 
 // How much longer than the median they took, and what is said of that time: what was planted, the machine (by findings, and by
@@ -68,18 +70,21 @@ function askedFor(requests, asked) {
 export function farRequests(requests, asked, findings, planted) {
     const far = { requests: 0, lost_ns: 0, right_ns: 0, machine_ns: 0, wrong_ns: 0, wrong: {} }, endpoints = new Map(), said = new Map(), took = askedFor(requests, asked);
     const add = (to, key, value) => (to.get(key) || to.set(key, []).get(key)).push(value);
-    for (const request of requests.filter(({ state }) => state === 'finished')) add(endpoints, `${request.service} ${request.method} ${request.path}`, request);
+    for (const request of requests.filter(({ id, state }) => state === 'finished' && took.has(id))) add(endpoints, `${request.service} ${request.method} ${request.path}`, request);
     for (const finding of findings)
         for (const { request, delay_ns } of finding.affected) add(said, request, [finding, delay_ns]);
     const sideOf = (finding) => (planted(finding) ? 'right' : MACHINE.includes(finding.kind) ? 'machine' : UNKNOWN.includes(finding.kind) ? null : 'wrong');
     for (const all of endpoints.values()) {
         const usual = median(all.map(({ latency_ns }) => latency_ns));
         for (const { id, latency_ns, critical_path } of all.filter((one) => one.latency_ns > FAR * usual)) {
-            const sums = { right: 0, machine: 0, wrong: 0 }, starved = (said.get(id) || []).filter(([finding]) => finding.kind === 'thread-pool-starved' && planted(finding));
-            // What the threads of the pool had no CPU for themselves is not charged to who occupied them.
-            const inQueue = (critical_path?.steps || []).reduce((total, step) => total + (step.what === 'waits for a pool thread' ? step.duration_ns : 0), 0);
-            const unserved = starved.length ? Math.max(0, inQueue - starved.reduce((total, [, delay]) => total + delay, 0)) : 0;
-            for (const [finding, delay] of said.get(id) || []) {
+            const sums = { right: 0, machine: 0, wrong: 0 }, its = said.get(id) || [];
+            // What they who hold a queue had no CPU for themselves is not charged to them.
+            const unserved = Object.entries(QUEUES).reduce((total, [kind, what]) => {
+                const charged = its.filter(([finding]) => finding.kind === kind && planted(finding));
+                const queued = (critical_path?.steps || []).reduce((sum, step) => sum + (step.what === what ? step.duration_ns : 0), 0);
+                return total + (charged.length ? Math.max(0, queued - charged.reduce((sum, [, delay]) => sum + delay, 0)) : 0);
+            }, 0);
+            for (const [finding, delay] of its) {
                 const side = sideOf(finding), before = sums.right + sums.machine, beyond = side === 'wrong' ? delay : Math.max(0, before + delay - took.get(id));
                 if (!side) continue;
                 sums[side] += delay;

@@ -49,6 +49,7 @@ enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
 
 struct short_turn {
     uint64_t start_ns, end_ns, owner; /* owner: serial */
+    const char *method, *route;       /* the owner's; NULL: it is not known */
     bool encodes;                     /* so long that it is felt */
 };
 enum { SHORT_TURNS = 256 };
@@ -308,6 +309,8 @@ void seen_merge(struct seen *to, const struct seen *from);
 void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
 void short_look(struct analysis *a, struct thread *thread, const struct look *look);
 void short_request_done(struct analysis *a, struct process *process, struct request *request);
+/* The request's path is known: whose short callbacks it waited for. */
+void short_request_waited(struct analysis *a, const struct process *process, const struct request *request);
 void shorts_judge(struct analysis *a);
 
 /* pieces.c: waits of a request for threads of a pool, which may be long together. */

@@ -19,6 +19,8 @@ static const double BUSY_SHARE = 0.85;
 /* Where more of an endpoint's requests wait, the connections are too few, whatever the peer lacks: in a pool
  * that is too small only the first requests find one free. */
 static const double EXCUSED_SHARE = 0.5;
+/* So many calls for each of those in progress show that there is a limit. */
+enum { LIMIT_SHOWN = 4 };
 /* In front of an address' connections: what machine_answers() counts the requests of an endpoint by. */
 static const char IN_FRONT[] = "connections";
 
@@ -387,9 +389,11 @@ static uint32_t limited(const struct process *process, const struct thread *loop
             ret_list[used++] = c;
         busy += share;
     }
-    uint32_t most = handed_on ? most_at_once(edges, count) : 0;
     *ret_count = used;
-    return most > 1 && busy >= BUSY_SHARE * most ? most : 0;
+    if (!handed_on || busy < 2 * BUSY_SHARE)
+        return 0;
+    uint32_t most = most_at_once(edges, count);
+    return most > 1 && busy >= BUSY_SHARE * most && count / 2 >= LIMIT_SHOWN * most ? most : 0;
 }
 
 /* The connection that it went on with served nobody that is known in [from, to), and this request before, or

@@ -6,8 +6,12 @@
 #include <string.h>
 
 #include "faults/faults.h"
+#include "base/clock.h"
 
-enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16 };
+enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16, ENDPOINTS_MAX = 8 };
+
+/* Who waited for less, in total, is no victim. */
+static const uint64_t WAITED_MIN_NS = 10 * NS_PER_MS;
 
 /* ---- what was seen ---- */
 
@@ -103,7 +107,12 @@ void short_turn(struct analysis *a, struct thread *thread, struct request *owner
         return;
     }
     thread->short_turns[thread->short_turn_count++ % SHORT_TURNS] =
-        (struct short_turn){start_ns, end_ns, owner ? owner->serial : 0, encodes};
+        (struct short_turn){.start_ns = start_ns,
+                            .end_ns = end_ns,
+                            .owner = owner ? owner->serial : 0,
+                            .method = owner ? owner->method : NULL,
+                            .route = owner ? owner->route : NULL,
+                            .encodes = encodes};
     size_t left = 0;
     for (size_t i = 0; i < thread->looks.count; i++) {
         const struct look look = thread->looks.at[i];
@@ -132,6 +141,19 @@ static bool was_warm(const struct request *request)
     return request->seen && request->seen->loading * 2 < request->seen->looks;
 }
 
+/* What callbacks of that endpoint's requests are to blame for, if anything: judge() decides. */
+static struct fault *fault_of(struct analysis *a, const struct process *process, const char *method,
+                              const char *route)
+{
+    char key[512];
+    snprintf(key, sizeof(key), "short|%s %s", method, route);
+    struct fault *fault = fault_get(a, FINDING_event_loop_blocked, process, key);
+    if (!fault || (!fault->seen && !(fault->seen = calloc(1, sizeof(*fault->seen)))))
+        return NULL;
+    fault->route = intern_string(a, key + strlen("short|"));
+    return fault;
+}
+
 void short_request_done(struct analysis *a, struct process *process, struct request *request)
 {
     uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
@@ -147,14 +169,11 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
     uint64_t net_ns = request->short_ns - MIN(queue_ns, request->short_ns);
     if (request->short_ns * 3 < request_net_latency_ns(process, request) || net_ns < a->options.stall_ns)
         return;
-    char key[512];
-    snprintf(key, sizeof(key), "short|%s %s", request->method, request->route);
-    struct fault *fault = fault_get(a, FINDING_event_loop_blocked, process, key);
-    if (!fault || (!fault->seen && !(fault->seen = calloc(1, sizeof(*fault->seen)))))
+    struct fault *fault = fault_of(a, process, request->method, request->route);
+    if (!fault)
         return;
     for (size_t i = 0; request->seen && i < SEEN_PLACES && request->seen->places[i].count; i++)
         see(fault->seen, &request->seen->places[i]);
-    fault->route = intern_string(a, key + strlen("short|"));
     fault->count += request->short_turns;
     fault->total_ns += request->short_ns;
     fault->net_ns += net_ns;
@@ -165,6 +184,59 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
     fault->phase_differs = true;
     fault->later |= !request->first;
     fault_add_request(a, fault, request, net_ns, VICTIM_CAUSED);
+}
+
+/* What the request lost to callbacks of one endpoint. */
+struct lost_to {
+    const char *method, *route;
+    uint64_t ns;
+};
+
+static void add_lost(struct lost_to lost[ENDPOINTS_MAX], const struct short_turn *turn, uint64_t ns)
+{
+    for (size_t i = 0; i < ENDPOINTS_MAX; i++) {
+        if (lost[i].route && (lost[i].route != turn->route || lost[i].method != turn->method))
+            continue;
+        lost[i] = (struct lost_to){turn->method, turn->route, lost[i].ns + ns};
+        return;
+    }
+}
+
+/* It waits for the event loop while that is in callbacks of others. Those that are stalls are told of by
+ * themselves, with who waited for them. */
+void short_request_waited(struct analysis *a, const struct process *process, const struct request *request)
+{
+    const uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    struct lost_to lost[ENDPOINTS_MAX] = {0};
+    uint64_t waited_ns = 0;
+    array_foreach (&request->path_steps, step)
+        waited_ns += step->class == PATH_LOOP && !step->of_child ? step->end_ns - step->start_ns : 0;
+    if (!thread || !thread->short_turns || waited_ns < WAITED_MIN_NS)
+        return;
+    size_t last = request->path_steps.count;
+    for (size_t n = thread->short_turn_count, i = n; i > 0 && n - i < SHORT_TURNS; i--) {
+        const struct short_turn *turn = &thread->short_turns[(i - 1) % SHORT_TURNS];
+        if (turn->end_ns <= request->start_ns)
+            break;
+        if (!turn->route || turn->owner == request->serial ||
+            turn->end_ns - turn->start_ns >= a->options.stall_ns)
+            continue;
+        while (last > 0 && request->path_steps.at[last - 1].start_ns >= turn->end_ns)
+            last--;
+        for (size_t k = last; k > 0 && request->path_steps.at[k - 1].end_ns > turn->start_ns; k--) {
+            const struct path_step *step = &request->path_steps.at[k - 1];
+            uint64_t from_ns = MAX(step->start_ns, turn->start_ns), to_ns = MIN(step->end_ns, turn->end_ns);
+            if (step->class == PATH_LOOP && !step->of_child && from_ns < to_ns)
+                add_lost(lost, turn, activity_net_ns(thread, from_ns, to_ns));
+        }
+    }
+    for (size_t i = 0; i < ENDPOINTS_MAX && lost[i].route; i++) {
+        struct fault *fault =
+            lost[i].ns >= WAITED_MIN_NS ? fault_of(a, process, lost[i].method, lost[i].route) : NULL;
+        if (fault)
+            fault_add_request(a, fault, request, lost[i].ns, VICTIM_WAITED);
+    }
 }
 
 /* The function in which most samples saw them, when it is most of the samples; what it called, by the same

@@ -287,6 +287,7 @@ void slow_request_done(struct analysis *a, const struct process *process, struct
     consumers_request_done(a, request);
     many_request_done(a, process, request);
     unexplained_request_done(a, process, request);
+    short_request_waited(a, process, request);
     array_foreach (&request->path_steps, step)
         if (step->span != VSPAN_NONE)
             count_answer(a, process, request, step);

@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { bookedRan, calibration, evaluate, placeOf, plantSync, ranMs, STALL_MS, timed } from './common.mjs';
 
-const flagsOf = (keep, n) => ['--max-semi-space-size=1', `--max-old-space-size=${Math.round(keep * 0.16 + n * 0.17 + 60)}`];
+const flagsOf = (keep, n) => ['--max-semi-space-size=1', `--max-old-space-size=${Math.round(keep * 0.16 + n * 0.16 + 40)}`];
 
 // What a call of the function for n costs in collections, ms, in a process of its own with the same flags: as much of it as
 // that had a CPU for.
