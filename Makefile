@@ -44,7 +44,7 @@ rollout-demo: deps build ## a rollout that is slow on one of three hardware gene
 rollouts: deps build ## how right rollouts are judged: made ones with known truth, many times each (SEEDS=N)
 	@node bench/rollouts.mjs $(BUILD)/sonde $(or $(SEEDS),5)
 
-verdicts: build ## how right the findings are: generated programs with known faults (12 minutes; SEED=N)
+verdicts: build ## how right the findings are: generated programs with known faults (15 minutes; SEED=N)
 	@tools/install-deps bench
 	@node bench/verdicts/run.mjs --seed $(or $(SEED),1) --json verdicts.json
 

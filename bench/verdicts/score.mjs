@@ -134,7 +134,7 @@ export function causeTable(results) {
     const middle = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
     return table(['cause', 'planted', 'kind', 'place', 'time within 10 %', 'median error'], [...rows].map(([cause, list]) => {
         const timed = list.filter((v) => v.time !== undefined);
-        return [cause, list.length, list.filter((v) => v.kind).length, list.filter((v) => v.place).length, timed.length ? `${timed.filter((v) => v.time).length} of ${timed.length}` : '-', timed.length ? percent(middle(timed.map((v) => Math.abs(v.error)))) : '-'];
+        return [cause, list.length, list.filter((v) => v.kind).length, list.filter((v) => v.place).length, timed.length ? `${timed.filter((v) => v.time).length} of ${timed.length}` : '-', timed.some((v) => v.error !== undefined) ? percent(middle(timed.map((v) => Math.abs(v.error)))) : '-'];
     }));
 }
 

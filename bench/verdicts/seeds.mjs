@@ -3,7 +3,7 @@
 //   node bench/verdicts/seeds.mjs [--seeds 41,42,43,44,45] [--busy 0,2,6] [--minutes 5] [--part 10] [--last 162] [--every 1] [--with COMMIT,...]
 // --busy: how many programs compute beside it; a part begins once nothing else does, as the load says. --minutes: no part begins
 // later than this; --minutes 0 prints the sums only. --every: of N scenarios one, another one with each seed, so that N
-// seeds have them all. --with: results of these commits, which say the same of a recording, count, too.
+// seeds have them all, which are printed by cause at last. --with: results of these commits, which say the same of a recording, count, too.
 // SPDX-License-Identifier: Apache-2.0
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { commit } from '../commit.mjs';
-import { sentence, summarise } from './score.mjs';
+import { causeTable, sentence, summarise } from './score.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url)), root = path.join(here, '..', '..');
 const { values: options } = parseArgs({ options: { seeds: { type: 'string', default: '41,42,43,44,45' }, busy: { type: 'string', default: '0,2,6' }, with: { type: 'string', default: '' }, minutes: { type: 'string', default: '5' }, part: { type: 'string', default: '10' }, last: { type: 'string', default: '162' }, every: { type: 'string', default: '1' } } });
@@ -48,9 +48,12 @@ for (const busy of numbers(options.busy))
             const to = Math.min(from + Number(options.part) - 1, Number(options.last));
             if (!known().some((one) => one.seed === seed && one.busy === busy && one.from === from && one.to === to) && (await becomesQuiet(busy))) runPart(seed, busy, from, to);
         }
+const counted = [];
 for (const busy of numbers(options.busy)) {
     const newest = new Map(known().filter((one) => one.busy === busy).map((one) => [`${one.seed} ${one.from}`, one]));
     const parts = [...newest.values()], results = parts.flatMap((one) => one.results).filter((one) => !one.failed);
+    counted.push(...results);
     const seeds = [...new Set(parts.map((one) => one.seed))].join(', '), commits = [...new Set(parts.map((one) => one.commit))].join(', ');
     console.log(`${busy} busy programs: ${results.length ? `${sentence(summarise(results))} (seeds ${seeds}; ${commits})` : 'nothing yet'}`);
 }
+console.log(counted.length ? `\n${causeTable(counted)}` : '');
