@@ -39,6 +39,7 @@ const done = new Map();
 if (!options.again && !commit.endsWith('-dirty'))
     for (const r of results.filter((one) => one.commit === commit && one.busy === busy && one.node === version && (one.attach || false) === attach)) done.set(r.name, (done.get(r.name) || 0) + 1);
 const others = Array.from({ length: busy }, () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }));
+others.forEach((other) => other.unref());
 process.on('exit', () => others.forEach((other) => other.kill('SIGKILL')));
 
 let right = 0, wrong = 0;
