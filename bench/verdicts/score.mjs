@@ -161,5 +161,5 @@ const percent = (x) => `${(100 * x).toFixed(1)} %`;
 export function sentence(summary) {
     return `${summary.scenarios} scenarios, ${summary.planted} planted faults: kind recall ${summary.recall.toFixed(3)}, precision ${summary.precision.toFixed(3)}; ` +
         `place recall ${summary.place_recall.toFixed(3)}, precision ${summary.place_precision.toFixed(3)}; blamed time within 10 %: ${summary.timely} of ${summary.timed}; ` +
-        `${summary.far} requests beyond ${FAR} times their endpoint's median lost ${summary.far_s.toFixed(0)} s: explained by what was planted ${percent(summary.far_right)}, by the machine ${percent(summary.far_machine)}, wrongly ${percent(summary.far_wrong)}`;
+        (summary.far ? `${summary.far} requests beyond ${FAR} times their endpoint's median lost ${summary.far_s.toFixed(0)} s: explained by what was planted ${percent(summary.far_right)}, by the machine ${percent(summary.far_machine)}, wrongly ${percent(summary.far_wrong)}` : `no request took more than ${FAR} times its endpoint's median`);
 }

@@ -3,7 +3,7 @@
 //   node bench/verdicts/seeds.mjs [--seeds 41,42,43,44,45] [--busy 0,2,6] [--minutes 5] [--part 10] [--last 162] [--every 1] [--with COMMIT,...]
 // --busy: how many programs compute beside it; a part begins once nothing else does, as the load says. --minutes: no part begins
 // later than this; --minutes 0 prints the sums only. --every: of N scenarios one, another one with each seed, so that N
-// seeds have them all, which are printed by cause at last. --with: results of these commits, which say the same of a recording, count, too.
+// seeds have them all. The sums of each state are printed, then those of each cause. --with: results of these commits, which say the same of a recording, count, too.
 // SPDX-License-Identifier: Apache-2.0
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';

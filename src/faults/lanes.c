@@ -339,11 +339,13 @@ static uint64_t edge_key(const void *item)
 }
 
 /* How many uses were in progress at once at most. */
-static uint32_t most_at_once(struct edge *edges, size_t count)
+static uint32_t most_at_once(struct analysis *a, struct edge *edges, size_t count)
 {
     uint32_t now = 0, most = 0;
-    if (sort_by_key(edges, count, sizeof(*edges), edge_key) < 0)
+    if (sort_by_key(edges, count, sizeof(*edges), edge_key) < 0) {
+        a->failed = true;
         return 0;
+    }
     for (size_t i = 0; i < count; i++) {
         now = edges[i].ends ? now - 1 : now + 1;
         most = MAX(most, now);
@@ -354,11 +356,11 @@ static uint32_t most_at_once(struct edge *edges, size_t count)
 /* A limit on the calls in progress (such as p-limit's) leaves some connections free: what is given back is
  * used again before the other side's answer has been read to its end, with another connection. It is known by
  * this: no more calls than that are ever in progress, so many were in [from, to), and when one of them ended
- * this request went on. Answers how many, 0 when there is no such limit, and the connections used meanwhile.
+ * this request went on. Returns the limit, 0 when there is none, and the connections used meanwhile.
  * One call at a time says too little: what waits for the result of another's call does so as well. */
-static uint32_t limited(const struct process *process, const struct thread *loop, const char *peer,
-                        uint64_t from_ns, uint64_t to_ns, const struct connection **ret_list,
-                        size_t *ret_count)
+static uint32_t limited(struct analysis *a, const struct process *process, const struct thread *loop,
+                        const char *peer, uint64_t from_ns, uint64_t to_ns,
+                        const struct connection **ret_list, size_t *ret_count)
 {
     static struct edge edges[EDGES_MAX];
     size_t count = 0, used = 0;
@@ -392,7 +394,7 @@ static uint32_t limited(const struct process *process, const struct thread *loop
     *ret_count = used;
     if (!handed_on || busy < 2 * BUSY_SHARE)
         return 0;
-    uint32_t most = most_at_once(edges, count);
+    uint32_t most = most_at_once(a, edges, count);
     return most > 1 && busy >= BUSY_SHARE * most && count / 2 >= LIMIT_SHOWN * most ? most : 0;
 }
 
@@ -451,7 +453,7 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
     uint32_t lanes = (uint32_t)count;
     bool by_limit = !count;
     if (by_limit)
-        lanes = limited(process, loop, peer, step->start_ns, step->end_ns, busy, &count);
+        lanes = limited(a, process, loop, peer, step->start_ns, step->end_ns, busy, &count);
     bool shown =
         lanes && (next->shared ? held_for_others(busy, count, request, step->start_ns, step->end_ns)
                                : !held_for_nobody(busy, count, request, step->start_ns, step->end_ns));

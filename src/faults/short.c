@@ -202,8 +202,8 @@ static void add_lost(struct lost_to lost[ENDPOINTS_MAX], const struct short_turn
     }
 }
 
-/* It waits for the event loop while that is in callbacks of others. Those that are stalls are told of by
- * themselves, with who waited for them. */
+/* Finds out in whose callbacks the event loop was while the request waited for it, as far back as short turns
+ * are kept. Stalls are left out: they are findings of their own, with their own victims. */
 void short_request_waited(struct analysis *a, const struct process *process, const struct request *request)
 {
     const uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);

@@ -52,6 +52,13 @@ export function plantSync(app, { file, core, argument = "Number(query.get('n'))"
     return app.addHandler(own, handler, [...app.pause(own), 'const since = clock();', `const result = ${core}(${argument});`, `note('${mark}', since);`, "ANSWER(String(result).length + '\\n');"]);
 }
 
+// A handler that calls `call(finish)` and notes how long that took.
+export function plantCall(app, { file, call, mark, handler = app.chance.name(), answer = 'String(answer)' }) {
+    return app.addHandler(file, handler, app.style === 'promise'
+        ? ['const since = clock();', `const answer = await new Promise((resolve, reject) => ${call}((error, value) => (error ? reject(error) : resolve(value))));`, `note('${mark}', since);`, `ANSWER(${answer});`]
+        : ['const since = clock();', `${call}((error, answer) => {`, `    note('${mark}', since);`, '    if (error) return done(error);', `    ANSWER(${answer});`, '});']);
+}
+
 // Once the program is written it is known where a function lies.
 export const placeOf = (app, ...names) => names.map((name) => ({ get place() { return { function: name, ...app.places.get(name) }; } }));
 

@@ -1,16 +1,9 @@
 // Faults of what many requests share: a few connections, worker threads, or places that the program counts itself. Those that find all
 // of them held wait in the program, where no operation of theirs has begun.
 // SPDX-License-Identifier: Apache-2.0
-const total = (intervals) => intervals.reduce((sum, [since, until]) => sum + until - since, 0);
-const noted = ({ lines }, mark) => lines.filter(([what]) => what === mark).map(([, since, until]) => [since, until]);
+import { booked, plantCall } from './common.mjs';
 
-// A handler that calls `call(finish)` and notes how long that took.
-function plantCall(app, { file, call, mark }) {
-    const handler = app.chance.name();
-    return app.addHandler(file, handler, app.style === 'promise'
-        ? ['const since = clock();', `const answer = await new Promise((resolve, reject) => ${call}((error, value) => (error ? reject(error) : resolve(value))));`, `note('${mark}', since);`, 'ANSWER(String(answer));']
-        : ['const since = clock();', `${call}((error, answer) => {`, `    note('${mark}', since);`, '    if (error) return done(error);', '    ANSWER(String(answer));', '});']);
-}
+const total = (intervals) => intervals.reduce((sum, [since, until]) => sum + until - since, 0);
 
 // Twice as many as the lanes can serve.
 const pressure = (strengthMs, lanes) => ({ everyMs: strengthMs / lanes / 2, atOnce: lanes * 3, atLeast: lanes * 6 });
@@ -46,7 +39,7 @@ export function connections(app, { strengthMs, healthy, how }) {
     return {
         routes: [{ target: () => route, ...(healthy ? { everyMs: 60, atOnce: lanes } : pressure(strengthMs, lanes)), warm: route }],
         peers: [{ variable, kind: http ? 'http' : 'tcp', delayMs: healthy ? 1 : strengthMs, chance }],
-        expect: healthy ? [] : [{ cause: `connections: ${how}`, kinds: ['connection-pool-starved'], also: ['slow-peer'], places: [{ peer: variable }], blamed: (book, { late }) => total(noted(book, mark)) - total(late[variable]) }],
+        expect: healthy ? [] : [{ cause: `connections: ${how}`, kinds: ['connection-pool-starved'], also: ['slow-peer'], places: [{ peer: variable }], blamed: (book, { late }) => booked(mark)(book) - total(late[variable]) }],
     };
 }
 
@@ -69,6 +62,6 @@ export function workers(app, { strengthMs, healthy, how }) {
     const route = plantCall(app, { file, call, mark });
     return {
         routes: [{ target: () => route, ...(healthy ? { everyMs: 80, atOnce: lanes } : pressure(strengthMs, lanes)), warm: route }],
-        expect: healthy ? [] : [{ cause: `workers: ${how}`, kinds: ['worker-pool-starved'], places: [{ text: new RegExp(route) }], blamed: (book) => total(noted(book, mark)) - total(noted(book, own)) }],
+        expect: healthy ? [] : [{ cause: `workers: ${how}`, kinds: ['worker-pool-starved'], places: [{ text: new RegExp(route) }], blamed: (book) => booked(mark)(book) - booked(own)(book) }],
     };
 }

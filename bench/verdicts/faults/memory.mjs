@@ -55,8 +55,8 @@ const LEAKS = {
 };
 export const LEAK_TYPES = Object.keys(LEAKS);
 
-// Others, likewise: what is kept lies outside of V8's heap (which shows after
-// more collections, so there are more requests), is a key, or is held by what runs on.
+// Others, likewise: what is kept lies outside of V8's heap (which shows after more collections, so there are more requests), is a key,
+// or is held by what runs on.
 const MORE_LEAKS = {
     buffers: { atLeast: 400, setup: ['const kept = [];'], leak: ['kept.push(Buffer.alloc(made.length * 200, key));'], healthy: ['kept.push(Buffer.alloc(made.length * 200, key));', 'if (kept.length > 20) kept.shift();'] },
     keys: { setup: ['const seen = new Map(), weak = new WeakMap();'], leak: ['seen.set({ key }, made);'], healthy: ['weak.set({ key }, made);'] },

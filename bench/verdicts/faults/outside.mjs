@@ -1,14 +1,12 @@
 // Faults whose cause no operation of the program shows: a pause that it makes itself, and a quota of its control group.
 // SPDX-License-Identifier: Apache-2.0
-import { booked, calibrate, evaluate } from './common.mjs';
+import { booked, calibrate, evaluate, plantCall } from './common.mjs';
 
 // Every request waits for a timer, as those of a rate limit do. What it is for nobody can see; that it is one, and for how long, can be.
 export function pause(app, { strengthMs, healthy }) {
     const { chance } = app, file = app.newFile(), handler = chance.name(), wait = chance.name(), mark = chance.word();
     app.addFunction(file, wait, [`function ${wait}(finish) {`, `    setTimeout(finish, ${healthy ? 3 : strengthMs});`, '}']);
-    const route = app.addHandler(file, handler, app.style === 'promise'
-        ? ['const since = clock();', `await new Promise((resolve) => ${wait}(resolve));`, `note('${mark}', since);`, "ANSWER('done\\n');"]
-        : ['const since = clock();', `${wait}(() => {`, `    note('${mark}', since);`, "    ANSWER('done\\n');", '});']);
+    const route = plantCall(app, { file, call: wait, mark, handler, answer: "'done\\n'" });
     return {
         routes: [{ target: () => route, everyMs: healthy ? 50 : strengthMs / 2, atOnce: 4, atLeast: 3, warm: route }],
         expect: healthy ? [] : [{ cause: 'pause', kinds: ['unexplained-wait'], info: true, places: [{ text: new RegExp(`timer.*${route}|${route}.*timer`, 's') }], blamed: booked(mark, 50) }],

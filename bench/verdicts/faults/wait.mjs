@@ -2,7 +2,7 @@
 // is busy, a CPU.
 // SPDX-License-Identifier: Apache-2.0
 import { createRequire } from 'node:module';
-import { booked, calibrate, evaluate, faultGap, placeOf, plantSync, STALL_MS } from './common.mjs';
+import { booked, calibrate, evaluate, faultGap, placeOf, plantCall, plantSync, STALL_MS } from './common.mjs';
 
 const load = createRequire(import.meta.url);
 const POOL_WAIT_MS = 20; // sonde report --pool-wait-ms
@@ -127,10 +127,7 @@ export function slowPeer(app, { strengthMs, healthy, peer }) {
         app.addFunction(file, call, [`function ${call}(finish) {`, '    const socket = idle.pop() || net.connect(Number(process.env.' + variable + "), '127.0.0.1');", '    socket.removeAllListeners();', "    socket.on('error', finish).once('data', (text) => {", '        idle.push(socket);', '        finish(null, String(text));', "    });", "    socket.write('question\\n');", '}']);
         app.files.get(file).functions.push({ name: '-', lines: ['const idle = [];'] });
     }
-    const lines = app.style === 'promise'
-        ? ['const since = clock();', `const answer = await new Promise((resolve, reject) => ${call}((error, value) => (error ? reject(error) : resolve(value))));`, `note('${mark}', since);`, 'ANSWER(String(answer));']
-        : ['const since = clock();', `${call}((error, answer) => {`, `    note('${mark}', since);`, '    if (error) return done(error);', '    ANSWER(String(answer));', '});'];
-    const route = app.addHandler(file, handler, lines);
+    const route = plantCall(app, { file, call, mark, handler });
     return {
         routes: [{ target: () => route, everyMs: healthy ? 40 : Math.max(strengthMs, 60), warm: route }],
         peers: [{ variable, kind: peer === 'fetch' ? 'http' : peer, delayMs: healthy ? 1 : strengthMs, chance }],
@@ -160,10 +157,7 @@ export function ipc(app, { strengthMs, healthy, how }) {
         app.files.get(file).functions.push({ name: '-', lines: [`const other = processes.fork(path.join(__dirname, '${'../'.repeat(file.split('/').length - 1)}${child}'));`, 'const asked = new Map();', 'let last = 0;', "other.on('message', (message) => {", '    const finish = asked.get(message.id);', '    asked.delete(message.id);', '    finish(null, message.id);', '});', "process.on('exit', () => other.kill());"] });
         app.addFunction(file, call, [`function ${call}(finish) {`, '    asked.set(++last, finish);', '    other.send({ id: last });', '}']);
     }
-    const lines = app.style === 'promise'
-        ? ['const since = clock();', `await new Promise((resolve, reject) => ${call}((error, value) => (error ? reject(error) : resolve(value))));`, `note('${mark}', since);`, "ANSWER('done\\n');"]
-        : ['const since = clock();', `${call}((error) => {`, `    note('${mark}', since);`, '    if (error) return done(error);', "    ANSWER('done\\n');", '});'];
-    const route = app.addHandler(file, handler, lines);
+    const route = plantCall(app, { file, call, mark, handler, answer: "'done\\n'" });
     // A child that is busy is a blocked event loop, and that is what its parent waits for.
     if (how === 'busy') Object.assign(expect, { kinds: ['event-loop-blocked', 'ipc-blocked'], also: ['ipc-blocked'], cause: 'ipc: busy', places: [...placeOf(app, busy), ...expect.places], blamed: undefined });
     return { routes: [{ target: () => route, everyMs: healthy ? 50 : Math.max(strengthMs * 2, 300), warm: null }], expect: healthy ? [] : [expect] };
