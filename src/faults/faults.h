@@ -102,7 +102,8 @@ struct fault {
     struct map victim_of; /* serial -> index into victims */
     uint64_t victims_left_out;
     /* redis */
-    const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer */
+    const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer;
+                                             unexplained-wait: inner is work for one of several requests */
     const char *asked;                    /* slow-peer: the call, when command is an address */
     uint64_t unnamed, prepared; /* slow-peer: of count, calls of which that is not known; that executed what
                                    was prepared before */

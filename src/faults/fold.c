@@ -72,6 +72,7 @@ static void join(struct analysis *a, struct fault *to, struct fault *from)
 {
     if (from->worst_ns >= to->worst_ns && to->kind == FINDING_unexplained_wait) {
         to->command = from->command;
+        to->inner = from->inner;
         to->lanes = from->lanes;
     }
     to->queued_commands += from->queued_commands;

@@ -77,21 +77,40 @@ static bool waited(const struct process *process, int64_t tid, uint64_t start_ns
     return cpu_ns == UINT64_MAX || cpu_ns < took_ns / 2 + slack_ns;
 }
 
+/* Of [start, end), for how long the thread was blocked, but for the event loop's own sleep. */
+static uint64_t blocked_at_work_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    struct activity_times times;
+    size_t first, count = activity_waits(thread, start_ns, end_ns, &first);
+    if (!activity_times(thread, start_ns, end_ns, &times))
+        return 0;
+    for (size_t i = first; i < first + count; i++) {
+        const struct activity_wait *w = activity_wait_at(thread, i);
+        uint64_t from_ns = MAX(w->start_ns, start_ns), to_ns = MIN(w->end_ns - w->runnable_ns, end_ns);
+        if (activity_is_poll(w) && to_ns > from_ns)
+            times.blocked_ns -= MIN(to_ns - from_ns, times.blocked_ns);
+    }
+    return times.blocked_ns;
+}
+
 /* Of [start, end), for how long the loop was blocked inside of a callback, as by a synchronous call; where
- * the kernel's events do not tell, for how long it was in one. */
+ * the kernel's events do not tell, for how long it was in one. Of the time before the turns that are kept,
+ * the kernel's events alone tell. */
 static uint64_t in_turns_ns(const struct thread *thread, bool exact, uint64_t start_ns, uint64_t end_ns)
 {
-    uint64_t sum_ns = 0;
+    uint64_t sum_ns = 0, kept_ns = end_ns;
     for (size_t i = thread->long_turn_count, seen = 0; i > 0 && seen < LONG_TURNS; i--, seen++) {
         const struct long_turn *turn = &thread->long_turns[(i - 1) % LONG_TURNS];
         uint64_t from_ns = MAX(turn->start_ns, start_ns), to_ns = MIN(turn->end_ns, end_ns);
         struct activity_times times;
+        kept_ns = MIN(kept_ns, turn->start_ns);
         if (from_ns < to_ns)
             sum_ns += !exact                                           ? to_ns - from_ns
                       : activity_times(thread, from_ns, to_ns, &times) ? times.blocked_ns
                                                                        : 0;
     }
-    return sum_ns;
+    bool forgotten = thread->long_turn_count > LONG_TURNS && kept_ns > start_ns;
+    return sum_ns + (exact && forgotten ? blocked_at_work_ns(thread, start_ns, kept_ns) : 0);
 }
 
 uint64_t loop_busy_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)

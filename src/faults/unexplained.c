@@ -8,6 +8,9 @@
 #include "base/clock.h"
 
 static const uint64_t WAIT_MIN_NS = 50 * NS_PER_MS;
+/* Where the loop's account is counters that are read now and then, what is left of a wait that was the loop's
+ * for the most part is not known so exactly. */
+enum { SMALL_PART = 3 };
 
 /* The callback that went on after the wait was a timer's: the program waited by its own wish. */
 static bool is_timer(const struct request *request, const struct path_step *next)
@@ -34,6 +37,15 @@ static const char *broker_of(struct analysis *a, const struct process *process)
     return NULL;
 }
 
+/* What may have been done for it meanwhile; NULL: nothing is known that was. */
+static const char *ambiguous_work(const struct analysis *a, const struct process *process,
+                                  const struct path_step *step)
+{
+    const struct analyzer *target = analyzer_of(a, process);
+    return target && target->ambiguous_work ? target->ambiguous_work(process, step->start_ns, step->end_ns)
+                                            : NULL;
+}
+
 static void add(struct analysis *a, const struct process *process, struct request *request,
                 const struct path_step *step, uint64_t took_ns, bool by_timer)
 {
@@ -49,6 +61,7 @@ static void add(struct analysis *a, const struct process *process, struct reques
     if (took_ns > fault->worst_ns) {
         fault->worst_ns = took_ns;
         fault->command = lanes_busy_peer(process, step->start_ns, step->end_ns, &fault->lanes);
+        fault->inner = ambiguous_work(a, process, step);
     }
     if (!fault->asked)
         fault->asked = broker_of(a, process);
@@ -74,8 +87,9 @@ void unexplained_request_done(struct analysis *a, const struct process *process,
             continue;
         /* What the loop was busy with, other findings tell. */
         uint64_t own_ns = loop_busy_ns(process, request->tid, step->start_ns, step->end_ns);
-        if (own_ns * 2 < took_ns && took_ns - own_ns >= WAIT_MIN_NS)
-            add(a, process, request, step, took_ns - own_ns,
+        uint64_t rest_ns = took_ns - own_ns;
+        if (rest_ns >= WAIT_MIN_NS && (step->timed || rest_ns * SMALL_PART >= took_ns))
+            add(a, process, request, step, rest_ns,
                 request->answered_by_timer && i + 2 >= request->path_steps.count);
     }
 }

@@ -100,6 +100,12 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
                                             : finding_say(f, "all %u connections", fault->lanes),
                           finding_say(f, "%s %s", fault->command, fault->lanes == 1 ? "was" : "were"))
             : "";
+    const char *work = fault->inner
+                           ? finding_say(f,
+                                         " Meanwhile %s was worked on for one of several requests, it "
+                                         "is not known which: these may have waited for it.",
+                                         fault->inner)
+                           : "";
     const char *ambiguous = fault->queued_commands
                                 ? " What other requests and these started at once could not be distinguished."
                                 : "";
@@ -120,10 +126,11 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
                      : "";
     f->detail = finding_say(
         f,
-        "The event loop had little to do and none of their operations was in progress: a lock or a "
+        "The event loop was free to go on with them and none of their operations was known to be in "
+        "progress (what it was busy with meanwhile is left out): a lock or a "
         "queue of the program's own, an event of another request, a timer of a library, or "
-        "something that sonde does not trace.%s%s%s%s",
-        timer, busy, broker, ambiguous);
+        "something that sonde does not trace.%s%s%s%s%s",
+        timer, busy, work, broker, ambiguous);
     verdict_place(f, fault, NULL);
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
@@ -132,6 +139,8 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
         finding_add_text(f, "busy_peer", fault->command);
         finding_add_count(f, "busy_count", fault->lanes);
     }
+    if (fault->inner)
+        finding_add_text(f, "work", fault->inner);
     if (fault->asked)
         finding_add_text(f, "broker", fault->asked);
     finding_add_count(f, "ambiguous_count", fault->queued_commands);

@@ -200,6 +200,7 @@
          EVIDENCE("worst_ns", "the longest wait")                                                            \
          EVIDENCE("busy_peer", "an address all of whose connections were busy in the longest")               \
          EVIDENCE("busy_count", "how many connections those are")                                            \
+         EVIDENCE("work", "what was worked on in the longest, for one of several requests")                  \
          EVIDENCE("broker", "a broker that the program exchanges messages with: protocol and address")       \
          EVIDENCE("ambiguous_count", "waits of requests with operations that may be another request's")      \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \

@@ -64,6 +64,10 @@ struct analyzer {
     /* A thread's event loop did nothing else for as long as the stretch: who waited for its answers? */
     void (*stalled)(struct analysis *a, const struct thread *thread, struct stretch *stretch);
 
+    /* The work for one of several requests, it is not known which, that was done for at least half of
+     * [start_ns, end_ns): what people call it; NULL: none was. */
+    const char *(*ambiguous_work)(const struct process *process, uint64_t start_ns, uint64_t end_ns);
+
     /* What a request asked of others has ended. */
     void (*call_ended)(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
     /* A request has ended. What was called for it may not have been read to its end. */

@@ -240,8 +240,27 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
     }
     if (op->waited_behind)
         waited(a, thread, op);
-    node_process(process)->runs[node_process(process)->run_count++ % POOL_RUNS_KEPT] = (struct pool_run){
-        op->run_start_ns, op->run_end_ns, op->run_tid, op->type, op->route, op->owner, op->kind};
+    node_process(process)->runs[node_process(process)->run_count++ % POOL_RUNS_KEPT] =
+        (struct pool_run){op->run_start_ns, op->run_end_ns, op->run_tid, op->type,
+                          op->route,        op->owner,      op->kind,    op->known == KNOWN_AMBIGUOUS};
+}
+
+const char *pool_ambiguous_work(const struct process *process, uint64_t start_ns, uint64_t end_ns)
+{
+    const struct node_process *node = node_process(process);
+    size_t kept = MIN(node->run_count, (size_t)POOL_RUNS_KEPT), count = 0, most = 0;
+    struct occupant all[OCCUPANTS_MAX];
+    for (size_t i = 0; i < kept; i++) {
+        uint64_t worked_ns = overlap(node->runs[i].start_ns, node->runs[i].end_ns, start_ns, end_ns);
+        if (worked_ns && node->runs[i].ambiguous)
+            add_occupant(all, &count, &node->runs[i], worked_ns);
+    }
+    for (size_t i = 1; i < count; i++)
+        most = all[i].held_ns > all[most].held_ns ? i : most;
+    if (!count || all[most].held_ns * 2 < end_ns - start_ns)
+        return NULL;
+    const struct pool_run *run = &all[most].like;
+    return run->kind == KIND_WORK && run->type ? run->type : event_label(SONDE_MEANING_uv_kind, run->kind);
 }
 
 void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns)

@@ -102,6 +102,7 @@ struct pool_run {
     const char *type, *route;
     uint64_t owner; /* serial of the request that it was for; 0 unknown */
     uint8_t kind;
+    bool ambiguous; /* for one of several requests */
 };
 enum { POOL_RUNS_KEPT = 256 };
 
@@ -147,6 +148,7 @@ static inline struct node_thread *node_thread(const struct thread *thread)
 /* pool.c */
 void pool_event(struct analysis *a, struct thread *thread, const struct event *e);
 void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns);
+const char *pool_ambiguous_work(const struct process *process, uint64_t start_ns, uint64_t end_ns);
 void pool_op_free(struct pool_op *op);
 
 /* turn.c */
