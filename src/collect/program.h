@@ -11,6 +11,7 @@
 #include "attach/patch.h"
 #include "attach/target.h"
 #include "collect/clock_fit.h"
+#include "collect/glance.h"
 #include "collect/ring_reader.h"
 #include "event/catalogue.h"
 #include "event/ring.h"
@@ -38,12 +39,8 @@ struct program_thread {
     uint64_t stall_run_ns;    /* CPU time of the thread when it was first seen open */
     uint64_t stall_noted_ns;  /* how long it was open when the user was last told */
     uint32_t stall_samples;
-    /* Looks into short callbacks: the share of the time that the thread runs, of late; when it was read, with
-     * its CPU time then; when it may be looked into next, and how many looks came in a row. */
-    bool running; /* since the last tick */
-    double load;
-    uint64_t load_ns, load_run_ns, glance_next_ns;
-    uint32_t glances;
+    uint32_t stall_looks; /* unseen: how often nothing was found open */
+    struct glance glance;
 };
 
 /* How often and how long we held threads of a program still. */

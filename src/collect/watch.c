@@ -373,41 +373,19 @@ static void look_into(struct session *session, struct program *program, struct p
     stall_report_done(&report);
 }
 
-/* Callbacks that are none of them long may take long together. They are looked into as well, as the ticks
- * fall, when one is not very short or when the thread does little else: ever more rarely while it goes on,
- * so that it costs little. */
-static const uint64_t GLANCE_AGE_NS = 2 * NS_PER_MS, GLANCE_GAP_NS = 25 * NS_PER_MS,
-                      GLANCE_REST_NS = NS_PER_S;
-/* One that waits for a CPU stands where it was taken off, which tells nothing. */
-static const uint64_t GLANCE_RUN_NS = NS_PER_MS / 2;
-static const double GLANCE_LOAD = 0.6;
-enum { GLANCES_OFTEN = 10, GLANCE_GAPS_MAX = 8 };
-
 static void weigh_load(const struct program *program, struct program_thread *t, uint64_t now_ns)
 {
     uint64_t run_ns, wait_ns;
-    if (!read_sched_at(program, t, now_ns, &run_ns, &wait_ns))
-        return;
-    t->running = run_ns - t->load_run_ns >= GLANCE_RUN_NS;
-    if (t->load_ns && now_ns > t->load_ns)
-        t->load +=
-            (MIN((double)(run_ns - t->load_run_ns) / (double)(now_ns - t->load_ns), 1.0) - t->load) / 4;
-    t->load_ns = now_ns;
-    t->load_run_ns = run_ns;
+    if (read_sched_at(program, t, now_ns, &run_ns, &wait_ns))
+        glance_weigh(&t->glance, run_ns, wait_ns, now_ns);
 }
 
 static void glance_into(struct session *session, struct program *program, struct program_thread *t,
                         uint64_t since_ns, uint64_t now_ns)
 {
     struct stall_report report;
-    if (!t->running || now_ns < t->glance_next_ns ||
-        (now_ns - MIN(since_ns, now_ns) < GLANCE_AGE_NS && t->load < GLANCE_LOAD))
-        return;
-    t->glances = now_ns > t->glance_next_ns + GLANCE_REST_NS ? 0 : t->glances + 1;
-    uint64_t gaps =
-        t->glances < GLANCES_OFTEN ? 1 : MIN(1 + t->glances / GLANCES_OFTEN, (uint32_t)GLANCE_GAPS_MAX);
-    t->glance_next_ns = now_ns + gaps * GLANCE_GAP_NS;
-    if (stall_sample(session->sampler, program->proc, (pid_t)t->tid, &report, NULL) < 0)
+    if (!glance_is_due(&t->glance, since_ns, now_ns) ||
+        stall_sample(session->sampler, program->proc, (pid_t)t->tid, &report, NULL) < 0)
         return;
     if (report.where >= 0 && report.cause != STALL_WAITING)
         tell_sample(session, program, t, report.at_ns, 0, true, &report);
@@ -478,14 +456,14 @@ static void watch_unseen(struct session *session, struct program *program, uint6
         program->midway = false;
         return;
     }
-    t->glances++;
+    t->stall_looks++;
     if (!t->tid) {
         t->tid = (uint32_t)program->pid;
         (void)read_sched(program, t, &t->stall_run_ns, &t->sched_wait_ns);
         t->stall_next_ns = program->started_ns + 2 * session->options.stall_ns;
     }
     if (now_ns < t->stall_next_ns || !read_sched(program, t, &run_ns, &wait_ns) ||
-        (shown && (t->glances < LOOKS_MIN || elapsed_ns < NOTE_MS * NS_PER_MS)))
+        (shown && (t->stall_looks < LOOKS_MIN || elapsed_ns < NOTE_MS * NS_PER_MS)))
         return;
     double load = (double)(run_ns - t->stall_run_ns + wait_ns - t->sched_wait_ns) / (double)elapsed_ns;
     if (load < STUCK_LOAD) { /* it takes ever longer until it can have been stuck for most of the time */

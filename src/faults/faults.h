@@ -93,6 +93,7 @@ struct fault {
     bool later;    /* not only in first requests of endpoints, which may be slow once, unless samples agree */
     bool encodes;  /* a stall most of which was encoding */
     struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
+    bool between;      /* ... a function of the application's that goes on between those of packages */
     bool absorbed;     /* another fault tells of it */
     bool proven;       /* a stall: it was the program's own at least once (lock.c) */
     uint8_t phase, sync_kind;

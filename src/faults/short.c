@@ -9,6 +9,9 @@
 #include "base/clock.h"
 
 enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16, ENDPOINTS_MAX = 8 };
+/* The application's function between those of packages: in at least this part of the samples, while others of
+ * the application are in no more than this part of its own. */
+enum { GOES_ON_PART = 5, OTHERS_PART = 9 };
 
 /* Who waited for less, in total, is no victim. */
 static const uint64_t WAITED_MIN_NS = 10 * NS_PER_MS;
@@ -18,7 +21,7 @@ static const uint64_t WAITED_MIN_NS = 10 * NS_PER_MS;
 static bool same_place(const struct look *x, const struct look *y)
 {
     return x->cause == y->cause && x->function == y->function && x->script == y->script &&
-           x->detail == y->detail;
+           x->detail == y->detail && x->packaged == y->packaged && x->by_package == y->by_package;
 }
 
 static void see(struct seen *seen, const struct look *look)
@@ -132,7 +135,7 @@ void short_turn(struct analysis *a, struct thread *thread, struct request *owner
     owner->short_turns++;
 }
 
-/* ---- the verdict ---- */
+/* ---- the verdict on a request ---- */
 
 /* The first request of an endpoint may load modules, which is slow once: samples must have seen that it did
  * something else. */
@@ -239,25 +242,67 @@ void short_request_waited(struct analysis *a, const struct process *process, con
     }
 }
 
-/* The function in which most samples saw them, when it is most of the samples; what it called, by the same
- * rule. Without that there is no evidence, and nothing is said; nor of an endpoint's first request alone,
- * which runs code that is not compiled yet. */
-static void judge(struct fault *fault)
+/* ---- the verdict on an endpoint ---- */
+
+static bool same_function(const struct look *x, const struct look *y)
 {
-    const struct seen *seen = fault->seen;
+    return x->function == y->function && x->script == y->script;
+}
+
+static bool is_own(const struct look *place)
+{
+    return place->script && !place->packaged && !place->internal;
+}
+
+/* The function in which most samples saw them; own: of the application's. NULL: none did. */
+static const struct look *most_of(const struct seen *seen, bool own, uint64_t *ret_agree)
+{
     const struct look *most = NULL;
     uint64_t agree = 0;
     for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++) {
         const struct look *place = &seen->places[i];
         uint64_t same = 0;
+        if (own && !is_own(place))
+            continue;
         for (size_t k = 0; k < SEEN_PLACES; k++)
-            if (seen->places[k].function == place->function && seen->places[k].script == place->script)
+            if (same_function(&seen->places[k], place))
                 same += seen->places[k].count;
         if (same > agree || (same == agree && most && place->count > most->count))
             most = place, agree = same;
     }
-    fault->absorbed = !fault->later || !most || agree < LOOKS_NEEDED || agree * 2 < seen->looks ||
-                      !most->script || most->internal;
+    *ret_agree = agree;
+    return most;
+}
+
+/* Whether it is the one function of the application that these callbacks go on with: what awaits a package's
+ * functions is not on the stack while they run, in callbacks of their own. */
+static bool goes_on(const struct seen *seen, const struct look *own, uint64_t agree)
+{
+    uint64_t others = 0;
+    for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++) {
+        const struct look *place = &seen->places[i];
+        if (same_function(place, own) && place->by_package)
+            return false;
+        others += is_own(place) && !same_function(place, own) ? place->count : 0;
+    }
+    return agree >= LOOKS_NEEDED && agree * GOES_ON_PART >= seen->looks && others * OTHERS_PART <= agree;
+}
+
+/* The function in which most samples saw them, when it is most of the samples; what it called, by the same
+ * rule. Where that is a package's, or none, the application's one that goes on between packages' functions.
+ * Without that there is no evidence, and nothing is said; nor of an endpoint's first request alone, which
+ * runs code that is not compiled yet. */
+static void judge(struct fault *fault)
+{
+    const struct seen *seen = fault->seen;
+    uint64_t agree, own_agree;
+    const struct look *most = most_of(seen, false, &agree), *own = most_of(seen, true, &own_agree);
+    bool most_agree = most && agree >= LOOKS_NEEDED && agree * 2 >= seen->looks;
+    if (own && !(most_agree && is_own(most)) && goes_on(seen, own, own_agree)) {
+        most = own, agree = own_agree, most_agree = true;
+        fault->between = true;
+    }
+    fault->absorbed = !fault->later || !most_agree || !most->script || most->internal;
     if (fault->absorbed)
         return;
     fault->place = *most;

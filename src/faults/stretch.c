@@ -56,6 +56,8 @@ static void own_place(struct analysis *a, struct look *look)
     const struct look_stack *stack = look->stack;
     look->loading = stack && stack->loading;
     look->called = stack ? stack->called : NULL;
+    look->packaged = stack && stack->packaged;
+    look->by_package = stack && stack->by_package;
     if (look->cause == SONDE_stall_cause_regexp || !stack || !stack->count) {
         stack_map_place(a, &look->script, &look->line, &look->column);
         return;

@@ -213,7 +213,11 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
                                                   (unsigned long long)fault->looks_agree,
                                                   (unsigned long long)fault->looks, sampled(fault))
                                     : "";
-    const char *variants = place->variants ? finding_say(f, " Of these: %s.", place->variants) : "";
+    const char *variants = place->variants  ? finding_say(f, " Of these: %s.", place->variants)
+                           : fault->between ? " The others saw functions of packages that none of the "
+                                              "application's had called: it is the only one that goes on "
+                                              "between them."
+                                            : "";
     f->detail =
         finding_say(f, "%s%s%s", *who ? finding_say(f, "%s was running%s.%s ", who, seen, variants) : "",
                     say_circumstances(f, fault), say_unsampled(fault, cause));

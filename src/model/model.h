@@ -243,6 +243,8 @@ struct look {
     uint8_t loading;  /* the stack was loading a module */
     uint8_t internal; /* the script is the runtime's own */
     uint8_t stood;    /* it was off the CPU, or got one only to be sampled, and was in a system call */
+    /* As the stack has them: no function of the application was on it; a package's had called it. */
+    uint8_t packaged, by_package;
     const char *function, *script, *detail;
     const struct look_stack *stack; /* NULL: not known */
     const char *called;   /* by its public name, what the function called; NULL: itself, or not known */

@@ -118,7 +118,9 @@ static void read_stack(struct analysis *a, const struct frame_reading *reading, 
             to->gap = to->count;
         to->loading |= reading->loading(&frame);
         to->exiting |= reading->exiting(&frame);
-        if (reading->origin(&frame) >= least)
+        enum frame_origin origin = reading->origin(&frame);
+        to->by_package |= origin == OF_PACKAGE && !to->count;
+        if (origin >= least)
             add_frame(to, &frame);
         else if (to->count > to->gap && !to->called)
             to->called = reading->public_name(a, &frame);

@@ -5,20 +5,26 @@
 enum { PIECES = 30, PIECES_FD = 30, OTHER_FD = 31, JAVASCRIPT = SONDE_stall_cause_javascript };
 static const uint64_t FILE_READ = 0x1000, PIECE_NS = MS(10);
 
-/* A callback of nobody's, as an immediate's is, in the check phase; seen: a sample saw it. */
-static void piece(struct feed *feed, uint64_t start_ns, bool seen)
+/* A callback of nobody's, as an immediate's is, in the check phase; stack: where a sample saw it, "": in a
+ * function whose stack is not known, NULL: none did. */
+static void piece_at(struct feed *feed, uint64_t start_ns, const char *stack)
 {
     uint64_t end_ns = start_ns + PIECE_NS - US(50);
-    if (seen) {
+    if (stack) {
         FEED_TEXT(feed, "grind");
         FEED_TEXT(feed, "/srv/app.js");
         FEED_TEXT(feed, "");
-        FEED_TEXT(feed, "");
+        FEED_TEXT(feed, stack);
         FEED(feed, stall_sample, 1, 1, start_ns + MS(5), 0, .since_ns = start_ns + MS(5), .pid = API,
              .tid = API, .cause = JAVASCRIPT, .line = 7, .column = 1, .brief = 1);
     }
     FEED(feed, node_callback, API, API, end_ns, PIECE_NS - US(60), .async_id = 0);
     FEED(feed, uv_phase, API, API, end_ns + US(5), PIECE_NS - US(50), .phase = SONDE_uv_phase_check);
+}
+
+static void piece(struct feed *feed, uint64_t start_ns, bool seen)
+{
+    piece_at(feed, start_ns, seen ? "" : NULL);
 }
 
 /* Rounds of two requests. The first is served in pieces. The second reads a file; what it waits for is done
@@ -86,11 +92,82 @@ static void who_waits_briefly_is_no_victim(void **state)
     feed_done(&feed);
 }
 
+/* A request that is served in pieces, each of them seen; which: the stack of a piece, by its number. */
+static const struct finding *seen_at(struct feed *feed, const char *(*which)(uint32_t))
+{
+    start(feed);
+    for (uint64_t i = 1; i < 4; i++) {
+        uint64_t at = MS(1000 * i), begins = at + MS(2), ends = begins + PIECES * PIECE_NS + MS(2);
+        begin(feed, API, PIECES_FD, "/pieces", at);
+        end_turn(feed, API, PIECES_FD, at - US(50), at + US(100));
+        for (uint32_t k = 0; k < PIECES; k++)
+            piece_at(feed, begins + k * PIECE_NS, which(k));
+        answer(feed, API, PIECES_FD, ends);
+        FEED(feed, node_callback, API, API, ends + US(100), US(150), .async_id = 0);
+        FEED(feed, uv_phase, API, API, ends + US(110), US(170), .phase = SONDE_uv_phase_check);
+    }
+    feed_finish(feed);
+    return feed_finding(feed, FINDING_event_loop_blocked);
+}
+
+#define PACKAGE "next (/srv/node_modules/level/index.js:3:1)"
+
+static const char *between_packages(uint32_t k)
+{
+    return k % 3 == 0 ? "RunMicrotasks;scan (/srv/app.js:7:1)" : "RunMicrotasks;" PACKAGE;
+}
+
+static const char *seldom(uint32_t k)
+{
+    return k % 10 == 0 ? "RunMicrotasks;scan (/srv/app.js:7:1)" : "RunMicrotasks;" PACKAGE;
+}
+
+static const char *called_by_the_package(uint32_t k)
+{
+    return k % 3 == 0 ? "RunMicrotasks;" PACKAGE ";scan (/srv/app.js:7:1)" : "RunMicrotasks;" PACKAGE;
+}
+
+static const char *two_functions(uint32_t k)
+{
+    return k % 6 == 0   ? "RunMicrotasks;scan (/srv/app.js:7:1)"
+           : k % 6 == 1 ? "RunMicrotasks;sum (/srv/app.js:9:1)"
+                        : "RunMicrotasks;" PACKAGE;
+}
+
+/* What awaits the functions of a package is not on the stack while they run. */
+static void goes_on_between_packages(void **state)
+{
+    struct feed feed;
+    const struct finding *f = seen_at(&feed, between_packages);
+    assert_non_null(f);
+    assert_string_equal(f->where.function, "scan");
+    assert_string_equal(f->where.file, "/srv/app.js");
+    assert_int_equal(finding_get_evidence(f, "samples_count")->count, 3 * PIECES);
+    assert_int_equal(finding_get_evidence(f, "samples_agree_count")->count, PIECES);
+    assert_non_null(strstr(f->detail, "functions of packages"));
+    feed_done(&feed);
+}
+
+static void what_a_package_does_is_its_own(void **state)
+{
+    const char *(*const which[])(uint32_t) = {seldom, called_by_the_package, two_functions};
+    for (size_t i = 0; i < ARRAY_SIZE(which); i++) {
+        struct feed feed;
+        const struct finding *f = seen_at(&feed, which[i]);
+        assert_non_null(f);
+        assert_string_equal(f->where.function, "next");
+        assert_null(strstr(f->detail, "functions of packages"));
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_waits_for_the_pieces_suffers),
         cmocka_unit_test(who_waits_briefly_is_no_victim),
+        cmocka_unit_test(goes_on_between_packages),
+        cmocka_unit_test(what_a_package_does_is_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
