@@ -370,6 +370,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         o->sampler.frequency = (unsigned)o->rate.first;
     if (o->adaptive && (o->merge || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "--adaptive changes the rate of --event cpu while it samples");
+    o->sampler.rises = o->adaptive;
     if (o->target.error > 0 && (o->merge || o->adaptive))
         return cli_usage(self, "--error says when sampling at one rate ends: not with %s",
                          o->merge ? "--merge" : "--adaptive");

@@ -566,6 +566,7 @@ void namers_take_description(struct namers *r, struct subject *subject, const st
     memset((uint8_t *)d + answered->described, 0, sizeof(*d) - answered->described);
     d->ignored = d->serial = 0;
     d->count = MIN(d->count, (uint32_t)SAMPLER_MAPPINGS);
+    bool copies = r->options.lazy && !d->python.key_address && !d->ruby.module_address;
     for (uint32_t i = 0; i < d->count; i++) {
         struct sampler_mapping *m = &d->mappings[i];
         bool has_rows = m->rows_low && m->rows_low < m->rows_high && m->rows_high <= r->options.row_limit;
@@ -585,7 +586,7 @@ void namers_take_description(struct namers *r, struct subject *subject, const st
             m->page_base = rows->range.page_base;
             m->page_first = rows->range.page_first;
         } else if (m->code == CODE_ROWS) {
-            m->code = CODE_POINTER;
+            m->code = has_rows && copies ? CODE_UNMET : CODE_POINTER;
         }
         m->serial = 0;
     }

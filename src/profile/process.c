@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/proc.h"
 #include "symbol/demangle.h"
+#include "unwind/ehframe.h"
 
 /* So long, a process loads its libraries and sets itself up. */
 #define YOUNG_NS  (2 * NS_PER_S)
@@ -223,12 +224,18 @@ static bool code_of_runtime(const struct process *p, const struct mapping *m, st
     return false;
 }
 
-/* Rows of a file can wait until a stack leads into it: that is sent as a copy then, which has all but
- * the frames of Python and Ruby. */
-static bool can_wait(const struct process *p, const struct native_file *file, const struct sampler_process *d)
+/* The kernel can do without rows of a file: where few samples are taken, a stack that leads into it is sent as
+ * a copy, which has all but the frames of Python and Ruby. */
+static bool can_copy(const struct process *p, const struct sampler_process *d)
 {
-    return p->shared->lazy && !p->gone && !native_file_met(file) && !d->python.key_address &&
-           !d->ruby.module_address;
+    return p->shared->lazy && !p->gone && !d->python.key_address && !d->ruby.module_address;
+}
+
+/* Has it rows, although there is no range for them? Then they found no room. */
+static bool lacks_room(struct native_file *file)
+{
+    const struct unwind_table *table = native_file_table(file);
+    return table && table->count;
 }
 
 static void describe_file(struct process *p, struct tables *tables, const struct mapping *m,
@@ -236,9 +243,11 @@ static void describe_file(struct process *p, struct tables *tables, const struct
 {
     struct runtime_code own;
     struct native_file *file = native_file_of(p->native, &native_modules(p->native)->list.at[m->module]);
-    bool waits = file && can_wait(p, file, d);
+    bool copies = file && can_copy(p, d), waits = copies && !native_file_met(file);
     const struct table_range *range = file && !waits ? tables_of(tables, file) : NULL;
-    enum sampler_code code = waits ? CODE_UNMET : range ? CODE_ROWS : CODE_POINTER;
+    enum sampler_code code = range                                   ? CODE_ROWS
+                             : waits || (copies && lacks_room(file)) ? CODE_UNMET
+                                                                     : CODE_POINTER;
     if (code_of_runtime(p, m, &own)) {
         add_mapping(d, m->start, own.start, code, range, m->load_bias);
         add_mapping(d, own.start, own.end, own.code, own.rows, own.bias);

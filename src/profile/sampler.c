@@ -324,11 +324,12 @@ static void on_waker(struct sampler *s, const struct sampler_sample *sample, con
 }
 
 /* The kernel's half may have lost the process to an execve, or have met code whose rows it has not: for a
- * copy that was made although it had the description. Of many processes there is no second one. */
+ * copy that was made although it had the description. Of many processes there is no second one. Where rows
+ * find no room, each sample is a copy: there may be some after a while. */
 static void tell(struct sampler *s, struct subject *process, const struct sampler_sample *sample)
 {
     if (process && !process->gone && process->pid == (pid_t)sample->pid &&
-        sample->time_ns > process->published_ns)
+        sample->time_ns > process->published_ns + (process->lacks_rows ? SAMPLER_ROOM_NS : 0))
         sampler_publish(s, process);
 }
 
@@ -486,7 +487,7 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
                                         .lines = options->lines,
                                         .source = options->source || options->lines,
                                         .inlined = options->inlined,
-                                        .lazy = sampler_is_slow(options)};
+                                        .lazy = sampler_is_slow(options) && !options->rises};
     if (r >= 0 && namers_new(&reads, &s->tables, &s->namers) < 0)
         r = problem_set(problem, -ENOMEM, "out of memory");
     if (r >= 0)

@@ -58,6 +58,7 @@ struct sampler_options {
     bool whole_machine;
     const char *cgroup;    /* only processes whose cgroup path contains this; NULL: all */
     unsigned frequency;    /* samples per second and CPU (clock events) */
+    bool rises;            /* it may be set to more (sampler_set_frequency()) */
     uint32_t event_type;   /* PERF_TYPE_SOFTWARE */
     uint64_t event_config; /* PERF_COUNT_SW_CPU_CLOCK */
     uint64_t event_period; /* 0: by frequency */

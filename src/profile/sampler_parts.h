@@ -98,7 +98,8 @@ void sampler_drop(struct sampler *s, pid_t pid);
 bool sampler_in_cgroup(const char *wanted, pid_t pid);
 /* Reads it again if it may have changed. */
 void sampler_refresh_if_due(struct sampler *s, struct subject *process);
-/* Before each batch of samples: room for rows. */
+/* Before each batch of samples: room for rows, where it is lacked not more often than that. */
+#define SAMPLER_ROOM_NS NS_PER_S
 void sampler_settle(struct sampler *s);
 /* After each: profiles that are too large, processes that have ended. */
 void sampler_tidy(struct sampler *s);

@@ -332,7 +332,6 @@ int sampler_add_newborn(struct sampler *s)
 
 #define TIDY_NS   (10 * NS_PER_S)
 #define TRIM_KEEP (1u << 20)
-#define ROOM_NS   NS_PER_S
 #define SETTLE_NS NS_PER_S
 
 /* Known although nothing has them mapped, so that their rows need not be read again. */
@@ -413,7 +412,7 @@ static void forget_heirs(struct sampler *s)
  * used again, and who found none gets what he lacked. */
 void sampler_settle(struct sampler *s)
 {
-    bool lacked = s->tables.full && s->now_ns - s->made_room_ns > ROOM_NS;
+    bool lacked = s->tables.full && s->now_ns - s->made_room_ns > SAMPLER_ROOM_NS;
     if (lacked) {
         s->made_room_ns = s->now_ns;
         namers_tidy(s->namers, 0);

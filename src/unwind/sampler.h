@@ -33,7 +33,8 @@ enum sampler_code {
     CODE_SCRIPT = 1,  /* builtins and generated code of V8 */
     CODE_POINTER = 2, /* by frame pointers */
     CODE_JAVA = 3,    /* HotSpot's code cache: rows, and what the row of the interpreter says */
-    CODE_UNMET = 4, /* rows that nothing has asked for yet: the stack is sent as a copy, to have them read */
+    CODE_UNMET = 4,   /* rows that nothing has asked for yet, or that found no room: the stack is sent as a
+                         copy, where few samples are taken */
 };
 
 struct sampler_mapping {
