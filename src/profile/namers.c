@@ -500,35 +500,36 @@ int namers_take_more(struct namers *r, struct namer *namer, pid_t pid)
 /* ---- rows ---- */
 
 /* The kernel's copy stays: of a program that is started again and again, it would be made anew each time. */
-void namers_give_rows(struct namer *namer, const uint32_t *serials, size_t count)
+void namers_give_rows(struct namers *r, struct namer *namer, const uint32_t *serials, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t *at = map_get(&namer->copied, serials[i]);
         struct copied_rows *rows = at ? (struct copied_rows *)(uintptr_t)*at : NULL;
-        if (rows && rows->users)
-            rows->users--;
+        if (rows && rows->users && --rows->users == 0)
+            rows->unused_since = ++r->unused;
     }
 }
 
-static void forget_unused(struct namers *r, struct namer *namer)
+bool namers_forget_oldest_rows(struct namers *r)
 {
-    ARRAY(uint64_t) unused = {0};
-    map_foreach (&namer->copied, slot)
-        if (!((struct copied_rows *)(uintptr_t)slot->value)->users)
-            (void)array_add(&unused, slot->key);
-    array_foreach (&unused, serial) {
-        struct copied_rows *rows = (struct copied_rows *)(uintptr_t)*map_get(&namer->copied, *serial);
-        tables_remove(r->tables, &rows->range);
-        free(rows);
-        map_remove(&namer->copied, *serial);
-    }
-    array_done(&unused);
-}
-
-void namers_forget_rows(struct namers *r)
-{
+    struct copied_rows *oldest = NULL;
+    struct namer *of = NULL;
+    uint64_t serial = 0;
     array_foreach (&r->list, namer)
-        forget_unused(r, *namer);
+        map_foreach (&(*namer)->copied, slot) {
+            struct copied_rows *rows = (struct copied_rows *)(uintptr_t)slot->value;
+            if (rows->users || (oldest && rows->unused_since > oldest->unused_since))
+                continue;
+            oldest = rows;
+            of = *namer;
+            serial = slot->key;
+        }
+    if (!oldest)
+        return false;
+    tables_remove(r->tables, &oldest->range);
+    free(oldest);
+    map_remove(&of->copied, serial);
+    return true;
 }
 
 /* The kernel's copy of the rows that a mapping leads to. NULL: there is no room. */
@@ -590,7 +591,7 @@ void namers_take_description(struct namers *r, struct subject *subject, const st
         }
         m->serial = 0;
     }
-    namers_give_rows(subject->namer, subject->rows.at, subject->rows.count);
+    namers_give_rows(r, subject->namer, subject->rows.at, subject->rows.count);
     array_done(&subject->rows);
     subject->rows.at = serials.at;
     subject->rows.count = serials.count;

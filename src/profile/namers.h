@@ -138,9 +138,10 @@ void subject_walk(struct namers *namers, struct subject *subject, struct profile
 /* Whether it is one of the namers: what they do is no part of a profile. */
 bool namers_has(const struct namers *namers, pid_t pid);
 
-/* Rows in the kernel's array that no subject leads to any more are given back: they stay there until then,
- * for the next process that maps their file. */
-void namers_forget_rows(struct namers *namers);
+/* Of the rows in the kernel's array that no subject leads to any more, those that have had none for the
+ * longest time are given back: they stay there until then, for the next process that maps their file. False:
+ * there are none. */
+bool namers_forget_oldest_rows(struct namers *namers);
 
 /* Gives memory back: of files that nothing has mapped so many stay known. */
 void namers_tidy(struct namers *namers, uint32_t closed);

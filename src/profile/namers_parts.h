@@ -16,8 +16,9 @@ struct known_frame {
 
 /* Rows of a namer that the kernel has. */
 struct copied_rows {
-    uint32_t low, high; /* where the namer has them */
-    unsigned users;     /* 0: it stays until room is needed */
+    uint32_t low, high;    /* where the namer has them */
+    unsigned users;        /* 0: it stays until room is needed */
+    uint64_t unused_since; /* then: the one that has the smallest number goes first */
     struct table_range range;
 };
 
@@ -44,6 +45,7 @@ struct namers {
     struct tables *tables;
     ARRAY(struct namer *) list;
     uint32_t batch;
+    uint64_t unused; /* how often rows had no user any more */
     uint64_t ended_cpu_ns, idle_ns;
     uint64_t ending_ns; /* since when the sampler is to end; 0: it is not */
     size_t ended_too_large, short_of_memory, failed, too_late;
@@ -89,6 +91,6 @@ int namers_take_more(struct namers *namers, struct namer *namer, pid_t pid);
  * of this process's own alone. */
 void namers_take_description(struct namers *namers, struct subject *subject, const struct answered *answered,
                              struct sampler_process *ret_description);
-void namers_give_rows(struct namer *namer, const uint32_t *serials, size_t count);
+void namers_give_rows(struct namers *namers, struct namer *namer, const uint32_t *serials, size_t count);
 
 #endif

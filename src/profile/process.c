@@ -224,8 +224,8 @@ static bool code_of_runtime(const struct process *p, const struct mapping *m, st
     return false;
 }
 
-/* The kernel can do without rows of a file: where few samples are taken, a stack that leads into it is sent as
- * a copy, which has all but the frames of Python and Ruby. */
+/* The kernel can do without rows of a file: where few samples are taken, a stack that leads into it is sent
+ * as a copy, which has all but the frames of Python and Ruby. */
 static bool can_copy(const struct process *p, const struct sampler_process *d)
 {
     return p->shared->lazy && !p->gone && !d->python.key_address && !d->ruby.module_address;

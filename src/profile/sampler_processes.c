@@ -333,6 +333,7 @@ int sampler_add_newborn(struct sampler *s)
 #define TIDY_NS   (10 * NS_PER_S)
 #define TRIM_KEEP (1u << 20)
 #define SETTLE_NS NS_PER_S
+#define ROOM_KEPT 8 /* that part of the room for rows is free for what comes next, where it can be */
 
 /* Known although nothing has them mapped, so that their rows need not be read again. */
 #define CLOSED_FILES 256
@@ -413,24 +414,23 @@ static void forget_heirs(struct sampler *s)
 void sampler_settle(struct sampler *s)
 {
     bool lacked = s->tables.full && s->now_ns - s->made_room_ns > SAMPLER_ROOM_NS;
-    if (lacked) {
-        s->made_room_ns = s->now_ns;
-        namers_tidy(s->namers, 0);
-    }
+    uint32_t wanted = MAX(s->tables.row_limit / ROOM_KEPT, lacked ? s->tables.lacked : 0);
     /* Each process that the kernel's half knows is looked at then. */
     if (!lacked && s->now_ns - s->settled_ns < SETTLE_NS)
         return;
     s->settled_ns = s->now_ns;
-    if (lacked || s->tables.rows_used > s->tables.row_limit / 2)
-        namers_forget_rows(s->namers);
-    if (s->tables.given_rows.count) {
+    if (s->tables.given_rows.count || tables_room(&s->tables) < wanted) {
         forget_lost(s);
         forget_heirs(s);
     }
     tables_settle(&s->tables);
+    while (tables_room(&s->tables) < wanted && namers_forget_oldest_rows(s->namers))
+        tables_settle(&s->tables);
     if (!lacked)
         return;
+    s->made_room_ns = s->now_ns;
     s->tables.full = false;
+    s->tables.lacked = 0;
     map_foreach (&s->processes, slot) {
         struct subject *process = (struct subject *)(uintptr_t)slot->value;
         if (process && process->lacks_rows && !process->gone)
@@ -448,7 +448,7 @@ void sampler_tidy(struct sampler *s)
     s->tidied_ns = s->now_ns;
     forget_ended(s);
     forget_heirs(s);
-    bool crowded = s->tables.rows_used > s->tables.row_limit / 4 * 3;
+    bool crowded = s->made_room_ns && s->now_ns - s->made_room_ns < TIDY_NS;
     namers_tidy(s->namers, crowded ? CLOSED_FILES / 8 : CLOSED_FILES);
     malloc_trim(TRIM_KEEP);
 }

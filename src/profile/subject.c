@@ -62,7 +62,7 @@ void subject_free(struct namers *r, struct subject *s)
     if (namers_numbered(r, s->namer_number)) {
         (void)array_add(&s->namer->dropped,
                         s->pid); /* else it stays known there until its number is used again */
-        namers_give_rows(s->namer, s->rows.at, s->rows.count);
+        namers_give_rows(r, s->namer, s->rows.at, s->rows.count);
     }
     array_done(&s->rows);
     array_done(&s->frames);

@@ -66,11 +66,21 @@ void tables_done(struct tables *t)
 uint32_t tables_take(struct tables *t, uint32_t count)
 {
     uint32_t at = room_take(&t->free_rows, count);
-    if (at)
+    if (at) {
         t->rows_used += count;
-    else
+    } else {
         t->full = true;
+        t->lacked = MAX(t->lacked, count);
+    }
     return at;
+}
+
+uint32_t tables_room(const struct tables *t)
+{
+    uint32_t most = 0;
+    array_foreach (&t->free_rows, part)
+        most = MAX(most, part->high - part->low);
+    return most;
 }
 
 void tables_give(struct tables *t, uint32_t at, uint32_t count)

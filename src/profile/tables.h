@@ -31,6 +31,7 @@ struct tables {
     uint32_t rows_used;
     uint32_t serials; /* of ranges so far */
     bool full;        /* something found no room; for the user to clear */
+    uint32_t lacked;  /* the most rows at once that found none; likewise */
     bool too_small;   /* something never finds any, however little else there is; likewise */
     room free_rows, free_pages;
     room given_rows, given_pages; /* back, but the kernel's half may still look into them */
@@ -58,6 +59,9 @@ void tables_drop(void *context, uint64_t note);
 /* Room for count rows that change; the first's index, or 0 when there is none. */
 uint32_t tables_take(struct tables *tables, uint32_t count);
 void tables_give(struct tables *tables, uint32_t at, uint32_t count);
+
+/* How many rows could be taken at once. */
+uint32_t tables_room(const struct tables *tables);
 
 /* What was given back can be taken from now on: when no description that leads there is left in the kernel.
  */

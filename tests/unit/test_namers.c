@@ -171,9 +171,9 @@ static void tell_the_truth(struct lie *lie, const char *name, short offset)
     strcpy(lie->name, name);
 }
 
-static void begin_both(void)
+static void begin_where(bool lazy)
 {
-    const struct namer_options options = {.row_limit = ROWS};
+    const struct namer_options options = {.row_limit = ROWS, .lazy = lazy};
     tables = (struct tables){.row_limit = ROWS, .page_limit = ROWS};
     tables_init(&tables, calloc(ROWS, sizeof(struct unwind_row)), calloc(ROWS, sizeof(uint64_t)));
     assert_int_equal(namers_new(&options, &tables, &namers), 0);
@@ -182,6 +182,11 @@ static void begin_both(void)
     tell_the_truth(&lies[0], "of_a", 16);
     tell_the_truth(&lies[1], "of_b", 32);
     failed = 0;
+}
+
+static void begin_both(void)
+{
+    begin_where(false);
 }
 
 static void end_both(struct subject *a, struct subject *b)
@@ -376,7 +381,7 @@ static void rows_are_given_back(void **state)
     assert_int_equal(tables.rows_used, 2); /* shared by processes of one domain */
     subject_free(namers, a);
     assert_int_equal(tables.rows_used, 2);
-    namers_forget_rows(namers); /* they are used */
+    assert_false(namers_forget_oldest_rows(namers)); /* they are used */
     assert_int_equal(tables.rows_used, 2);
     subject_free(namers, again);
     assert_int_equal(tables.rows_used, 2); /* for the next process that maps the file */
@@ -386,10 +391,52 @@ static void rows_are_given_back(void **state)
     assert_int_equal(as_before.mappings[0].rows_low, of_a.mappings[0].rows_low);
     assert_true(as_before.mappings[0].rows_high > as_before.mappings[0].rows_low);
     subject_free(namers, again);
-    namers_forget_rows(namers);
+    assert_true(namers_forget_oldest_rows(namers));
     assert_int_equal(tables.rows_used, 0);
     assert_int_equal(tables.given_rows.count, 1); /* until nobody in the kernel reads them */
     end_both(NULL, NULL);
+}
+
+/* What was not used for the longest time, whoever it is of. */
+static void the_oldest_rows_go_first(void **state)
+{
+    static struct sampler_process of_a, again;
+    struct subject *a, *b;
+    begin_both();
+    assert_int_equal(subject_open(namers, OF_A, &of_a, &a), 0);
+    assert_int_equal(subject_open(namers, OF_B, NULL, &b), 0);
+    subject_free(namers, a);
+    assert_int_equal(subject_open(namers, OF_A, NULL, &a), 0);
+    subject_free(namers, b);
+    subject_free(namers, a);
+    assert_true(namers_forget_oldest_rows(namers));
+    assert_int_equal(subject_open(namers, OF_A, &again, &a), 0);
+    assert_int_equal(again.mappings[0].rows_low, of_a.mappings[0].rows_low);
+    assert_int_equal(tables.rows_used, 2);
+    end_both(a, NULL);
+}
+
+/* How code is walked whose rows find no room. */
+static enum sampler_code without_room(bool lazy, uint64_t key_address)
+{
+    static struct sampler_process of_a;
+    struct subject *a;
+    begin_where(lazy);
+    lies[0].description.python.key_address = key_address;
+    assert_int_not_equal(tables_take(&tables, ROWS - 2), 0);
+    assert_int_equal(subject_open(namers, OF_A, &of_a, &a), 0);
+    assert_true(a->lacks_rows);
+    assert_int_equal(of_a.mappings[0].rows_low, 0);
+    assert_int_equal(tables.lacked, 2);
+    end_both(a, NULL);
+    return (enum sampler_code)of_a.mappings[0].code;
+}
+
+static void without_room_few_stacks_are_copied(void **state)
+{
+    assert_int_equal(without_room(true, 0), CODE_UNMET);
+    assert_int_equal(without_room(true, 0x1000), CODE_POINTER); /* a copy would lack Python's frames */
+    assert_int_equal(without_room(false, 0), CODE_POINTER);
 }
 
 /* ---- what comes next ---- */
@@ -576,15 +623,7 @@ static void those_of_one_that_ends_are_lost_together(void **state)
 
 static void begin_lazily(struct subject **ret_a, struct sampler_process *ret_description)
 {
-    begin_both();
-    namers_free(namers);
-    const struct namer_options options = {.row_limit = ROWS, .lazy = 1};
-    ended = 6;
-    struct lent_worker none;
-    (void)begin(1, &none);
-    (void)begin(2, &none);
-    assert_int_equal(namers_new(&options, &tables, &namers), 0);
-    namers_take_from(namers, &source);
+    begin_where(true);
     lies[0].description.mappings[0] =
         (struct sampler_mapping){.start = 0x1000, .end = 0x2000, .code = CODE_UNMET};
     assert_int_equal(subject_open(namers, OF_A, ret_description, ret_a), 0);
@@ -641,6 +680,8 @@ int main(void)
         cmocka_unit_test(an_end_is_not_waited_for),
         cmocka_unit_test(rows_of_others_are_not_reached),
         cmocka_unit_test(rows_are_given_back),
+        cmocka_unit_test(the_oldest_rows_go_first),
+        cmocka_unit_test(without_room_few_stacks_are_copied),
         cmocka_unit_test(what_comes_next_is_asked_for_at_once),
         cmocka_unit_test(an_end_is_told_with_the_next_question),
         cmocka_unit_test(what_is_not_settled_is_asked_for_again),

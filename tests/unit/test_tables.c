@@ -22,11 +22,14 @@ static void what_is_given_back_is_joined_and_taken_again(void **state)
     assert_false(t.full);
     assert_int_equal(tables_take(&t, 300), 0);
     assert_true(t.full);
+    assert_int_equal(t.lacked, 300);
+    assert_int_equal(tables_room(&t), LIMIT - 1 - 900);
     tables_give(&t, a, 300);
     tables_give(&t, c, 300);
     assert_int_equal(t.rows_used, 300);
     assert_int_equal(tables_take(&t, 300), 0); /* the kernel may still read them */
     tables_settle(&t);
+    assert_int_equal(tables_room(&t), LIMIT - 1 - 600); /* c's, and what lies behind */
     assert_int_equal(tables_take(&t, 300), a);
     tables_give(&t, a, 300);
     tables_give(&t, b, 300);
