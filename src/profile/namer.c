@@ -173,6 +173,16 @@ static int open_process(struct reading *r, struct namer_rest *rest, pid_t pid, u
     return result < 0 ? result : keep(r, process);
 }
 
+/* The same of one that has mapped more since. */
+static int refresh(struct reading *r, struct namer_rest *rest, struct process *process, uint32_t count)
+{
+    struct modules modules;
+    int result = count ? take_modules(rest, process->pid, count, &modules) : -ESTALE;
+    if (count && result == 0)
+        result = process_refresh_known(process, &modules, r->files);
+    return result == -ESTALE ? process_refresh(process) : result;
+}
+
 static int take_last(struct reading *r, struct namer_rest *rest, struct process *process, uint32_t count)
 {
     struct modules modules;
@@ -405,7 +415,7 @@ static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, st
             return -ESRCH;
     }
     if (ask->verb == NAMER_REFRESH)
-        result = process_refresh(process);
+        result = refresh(r, rest, process, ask->count);
     else if (ask->verb == NAMER_TAKE)
         result = take_last(r, rest, process, ask->count);
     process = process_at(r, pid);

@@ -34,7 +34,7 @@ enum namer_verb {
         1, /* reads the process; struct namer_note and paths, if any: what it is known to have mapped */
     NAMER_OPEN_ENDED, /* the same, of what the kernel announced of it, in the same form */
     NAMER_TAKE,       /* it has ended: what it mapped last, in the same form */
-    NAMER_REFRESH,    /* reads it again */
+    NAMER_REFRESH,    /* reads it again; the same as with the first */
     NAMER_DESCRIBE,   /* answers with a description only */
     NAMER_NAME,       /* names stacks: each a struct namer_item and what belongs to it */
     NAMER_MORE,       /* answers with more new frames only */

@@ -116,9 +116,10 @@ bool subject_is_lost(const struct namers *namers, struct subject *subject);
 /* Its namer has ended: rows that the kernel's description of it leads to were given back. */
 bool subject_has_no_namer(const struct namers *namers, const struct subject *subject);
 
-/* Reads it again. -ESRCH when it ended: then what is known is all that will be, but for what the kernel
- * announced. */
-int subject_refresh(struct namers *namers, struct subject *subject, struct sampler_process *ret_description);
+/* Reads it again; seen (NULL: nothing): as subject_begin_open()'s, of which the notes count. -ESRCH when it
+ * ended: then what is known is all that will be, but for what the kernel announced. */
+int subject_refresh(struct namers *namers, struct subject *subject, const struct subject_seen *seen,
+                    struct sampler_process *ret_description);
 int subject_take(struct namers *namers, struct subject *subject, const struct mapping_note *notes,
                  size_t count);
 

@@ -292,6 +292,16 @@ void process_describe(struct process *p, struct tables *tables, struct sampler_p
     tables->full |= full;
 }
 
+/* What was called something may be other code by now. */
+static void forget_code(struct process *p)
+{
+    perfmap_free(p->perfmap);
+    p->perfmap = NULL;
+    p->perfmap_tried = false;
+    process_forget_names(&p->names);
+    p->refreshed++;
+}
+
 int process_refresh(struct process *p)
 {
     uint64_t now = clock_monotonic_ns();
@@ -307,10 +317,24 @@ int process_refresh(struct process *p)
     for (size_t i = 0; RUNTIMES[i]; i++)
         if (p->runtimes[i].state && RUNTIMES[i]->refresh)
             RUNTIMES[i]->refresh(p->runtimes[i].state);
-    perfmap_free(p->perfmap);
-    p->perfmap = NULL;
-    p->perfmap_tried = false;
-    process_forget_names(&p->names);
-    p->refreshed++;
+    forget_code(p);
     return 0;
+}
+
+int process_refresh_known(struct process *p, struct modules *modules, struct native_files *files)
+{
+    bool known = native_files_know(files, modules);
+    for (size_t i = 0; RUNTIMES[i]; i++)
+        known &= !p->runtimes[i].state;
+    if (!known) {
+        modules_done(modules);
+        return -ESTALE;
+    }
+    modules->started_ticks = native_modules(p->native)->started_ticks; /* who it was when it was read */
+    native_take_modules(p->native, modules);
+    p->mapped = p->refresh_wanted = false;
+    p->loaded_ns = clock_monotonic_ns();
+    p->detected_modules = native_modules(p->native)->list.count;
+    forget_code(p);
+    return is_native(p) ? 0 : -ESTALE;
 }

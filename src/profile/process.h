@@ -102,6 +102,10 @@ void process_give_rows(struct process *process, struct tables *tables);
  * stays as it is. */
 int process_refresh(struct process *process);
 
+/* The same for one whose mappings are known otherwise, as process_open_known(). -ESTALE: what is known of it
+ * is not enough, and it has to be read. The modules are taken over, also on failure. */
+int process_refresh_known(struct process *process, struct modules *modules, struct native_files *files);
+
 /* "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
 const char *process_runtime(const struct process *process);
 

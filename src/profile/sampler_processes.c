@@ -169,17 +169,27 @@ static bool can_be_read(struct sampler *s, const struct sampler_newcomer *n)
            !(s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, n->pid));
 }
 
-/* What was announced of a process is enough where all its files are known. */
-static int begin_open(struct sampler *s, const struct sampler_newcomer *n, struct subject **ret_subject)
+/* What was announced of a process is enough where all its files are known. The notes are for free(3). */
+static bool was_announced(struct sampler *s, pid_t pid, struct mapping_note **ret_notes,
+                          struct subject_seen *ret_seen)
 {
     struct subject_seen seen = {.until_ns = s->announced_ns - MIN(s->announced_ns, (uint64_t)NOTED_LATE_NS)};
+    if (!s->sideband || sideband_notes_ahead(s->sideband, pid, ret_notes, &seen.count) < 0)
+        return false;
+    seen.notes = *ret_notes;
+    *ret_seen = seen;
+    return true;
+}
+
+static int begin_open(struct sampler *s, const struct sampler_newcomer *n, struct subject **ret_subject)
+{
+    struct subject_seen seen;
     struct mapping_note *notes;
     char name[sizeof(n->sample->name) + 1] = "";
-    if (!n->sample || !s->sideband || sideband_notes_ahead(s->sideband, n->pid, &notes, &seen.count) < 0)
+    if (!n->sample || !was_announced(s, n->pid, &notes, &seen))
         return subject_begin_open(s->namers, n->pid, NULL, ret_subject);
     memcpy(name, n->sample->name, sizeof(n->sample->name));
     seen.name = n->sample->tid == n->sample->pid && *name ? name : NULL;
-    seen.notes = notes;
     memcpy(seen.owner.users, n->sample->owner.users, sizeof(seen.owner.users));
     seen.owner.user_namespace = n->sample->owner.user_namespace;
     int r = subject_begin_open(s->namers, n->pid, &seen, ret_subject);
@@ -237,7 +247,11 @@ static void take_announced(struct sampler *s, struct subject *process)
 
 static void refresh(struct sampler *s, struct subject *process)
 {
-    int r = subject_refresh(s->namers, process, s->description);
+    struct subject_seen seen;
+    struct mapping_note *notes = NULL;
+    bool announced = was_announced(s, process->pid, &notes, &seen);
+    int r = subject_refresh(s->namers, process, announced ? &seen : NULL, s->description);
+    free(notes);
     if (r == 0)
         publish_description(s, process);
     if (r == 0 || r == -EPIPE) /* it is opened again when it is met again */

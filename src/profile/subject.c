@@ -130,6 +130,7 @@ int subject_begin_open(struct namers *r, pid_t pid, const struct subject_seen *s
     if (!s)
         return -ENOMEM;
     s->owner = known ? seen->owner.users[1] : owner_of(pid);
+    s->batch = r->batch; /* that was looked at now */
     if (seen && seen->name) {
         snprintf(s->name, sizeof(s->name), "%.*s", (int)sizeof(s->name) - 1, seen->name);
         proc_make_printable(s->name);
@@ -209,14 +210,20 @@ int subject_open_ended(struct namers *r, pid_t pid, uid_t user, const struct map
     return 0;
 }
 
-int subject_refresh(struct namers *r, struct subject *s, struct sampler_process *ret_description)
+int subject_refresh(struct namers *r, struct subject *s, const struct subject_seen *seen,
+                    struct sampler_process *ret_description)
 {
     struct answered answered;
+    bool noted = seen && seen->count && fits(seen);
     if (subject_is_lost(r, s))
         return -EPIPE;
     s->mapped = s->refresh_wanted = false;
-    s->loaded_ns = clock_monotonic_ns();
-    namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_REFRESH, .batch = r->batch});
+    s->loaded_ns = noted ? seen->until_ns : clock_monotonic_ns();
+    namers_begin_ask(r, &(struct namer_ask){.verb = NAMER_REFRESH,
+                                            .batch = r->batch,
+                                            .count = noted ? (uint32_t)seen->count : 0});
+    if (noted)
+        add_notes(r, seen->notes, seen->count);
     int result = namers_exchange(r, s->namer, s->pid, &answered);
     if (result < 0)
         return result;

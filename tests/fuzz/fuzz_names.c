@@ -151,7 +151,7 @@ static void act(struct run *r, uint8_t what, uint64_t now_ns)
         must(walked < END_REASONS);
         break;
     case 3:
-        if (subject_refresh(r->namers, r->subject, &r->description) == 0)
+        if (subject_refresh(r->namers, r->subject, NULL, &r->description) == 0)
             check_description(&r->tables, &r->description);
         break;
     case 4:

@@ -17,7 +17,7 @@
 
 enum { ROWS = 1 << 20 };
 
-static void *namer, *before[3]; /* there is no end of one but that of its process */
+static void *namer, *before[4]; /* there is no end of one but that of its process */
 
 static void begin(bool lazy)
 {
@@ -188,11 +188,11 @@ static size_t put_notes(uint8_t *out, bool nowhere, uint32_t *ret_count)
     return (size_t)(at - out);
 }
 
-/* Opens a process that has ended, of which that was announced. */
-static int open_announced(pid_t pid, bool nowhere, struct sampler_process *ret_description)
+/* Opens, or reads again, a process that has ended, of which that was announced. */
+static int ask_announced(uint32_t verb, pid_t pid, bool nowhere, struct sampler_process *ret_description)
 {
     static uint8_t question[1 << 16];
-    struct namer_ask head = {.verb = NAMER_OPEN, .batch = 1};
+    struct namer_ask head = {.verb = verb, .batch = 1};
     struct namer_answer answered;
     struct problem problem;
     void *answer;
@@ -206,8 +206,14 @@ static int open_announced(pid_t pid, bool nowhere, struct sampler_process *ret_d
     memset(ret_description, 0, sizeof(*ret_description));
     memcpy(ret_description, (char *)answer + sizeof(answered), length - sizeof(answered));
     free(answer);
-    namer_kind.forget(namer, pid);
     return 0;
+}
+
+static int open_announced(pid_t pid, bool nowhere, struct sampler_process *ret_description)
+{
+    int r = ask_announced(NAMER_OPEN, pid, nowhere, ret_description);
+    namer_kind.forget(namer, pid);
+    return r;
 }
 
 static void programs_that_are_known_need_not_be_read(void **state)
@@ -227,6 +233,27 @@ static void programs_that_are_known_need_not_be_read(void **state)
     namer_kind.forget(namer, getpid());
 }
 
+/* It has mapped a file more, which is known, since it was met, and has ended. */
+static void what_was_mapped_since_need_not_be_read(void **state)
+{
+    const uint64_t here = (uintptr_t)what_was_mapped_since_need_not_be_read;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    begin(true);
+    ask(NAMER_OPEN, &description);
+    walk(here);
+    assert_int_equal(ask_announced(NAMER_OPEN, pid, false, &description), 0);
+    const uint32_t count = description.count;
+    assert_int_equal(ask_announced(NAMER_REFRESH, pid, false, &description), 0);
+    assert_int_equal(description.count, count);
+    assert_int_equal(mapping_at(&description, here)->code, CODE_ROWS);
+    assert_int_equal(ask_announced(NAMER_REFRESH, pid, true, &description), -ESRCH); /* it would be read */
+    namer_kind.forget(namer, pid);
+    namer_kind.forget(namer, getpid());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +261,7 @@ int main(void)
         cmocka_unit_test(rows_wait_for_a_stack_that_leads_there),
         cmocka_unit_test(what_is_dropped_is_forgotten),
         cmocka_unit_test(programs_that_are_known_need_not_be_read),
+        cmocka_unit_test(what_was_mapped_since_need_not_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

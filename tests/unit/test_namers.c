@@ -485,7 +485,7 @@ static void what_comes_next_is_asked_for_at_once(void **state)
     assert_string_equal(named(b, 0x1040), "of_b");
     assert_int_equal(asked[1].stacks, 1); /* A's are known */
     /* What was read of it before is old: it is asked for again. */
-    assert_int_equal(subject_refresh(namers, a, NULL), 0);
+    assert_int_equal(subject_refresh(namers, a, NULL, NULL), 0);
     assert_string_equal(named(a, 0x1010), "of_a");
     assert_int_equal(asked[0].questions, 2);
     assert_int_equal(asked[0].stacks, 3);
