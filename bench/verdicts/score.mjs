@@ -95,7 +95,7 @@ export function farRequests(requests, asked, findings, planted) {
             far.requests++;
             far.lost_ns += lost;
             far.right_ns += right;
-            far.machine_ns += Math.min(Math.max(sums.machine, (critical_path?.runnable_ns || 0) + unserved), lost - right);
+            far.machine_ns += Math.min(Math.max(sums.machine, (critical_path?.runnable_ns || 0) + (critical_path?.held_ns || 0) + unserved), lost - right);
             far.wrong_ns += sums.wrong;
         }
     }

@@ -481,6 +481,7 @@ static void set_spent(json_t *object, const struct activity_times *spent)
     json_object_set_new(object, "running_ns", json_integer((json_int_t)spent->running_ns));
     json_object_set_new(object, "runnable_ns", json_integer((json_int_t)spent->runnable_ns));
     json_object_set_new(object, "blocked_ns", json_integer((json_int_t)spent->blocked_ns));
+    set_number(object, "held_ns", MIN(spent->held_ns, spent->blocked_ns));
 }
 
 /* Each thread that worked for the request: the loop's all the time, the pool's in its operations. */
@@ -507,6 +508,7 @@ static json_t *threads_json(const struct request *request)
                 continue;
             sum.running_ns += other->spent.running_ns;
             sum.runnable_ns += other->spent.runnable_ns;
+            sum.held_ns += other->spent.held_ns;
             sum.blocked_ns += other->spent.blocked_ns;
         }
         if (known)
@@ -611,6 +613,7 @@ static void add_times(struct activity_times *sum, const struct path_step *step)
     sum->running_ns += step->spent.running_ns;
     sum->runnable_ns += step->spent.runnable_ns;
     sum->blocked_ns += step->spent.blocked_ns;
+    sum->held_ns += step->spent.held_ns;
 }
 
 /* T and L as in equations 5 and 6 of the paper; the rest of L is waiting. */

@@ -546,7 +546,7 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     /* A collection waits for threads of V8's own, which may have no CPU. */
     bool collects = s->gc_ns * 2 >= took_ns || (seen && place.cause == SONDE_stall_cause_gc);
     if (collects || (seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail)))
-        run_queue_ns = lock_machine_ns(thread, s, run_queue_ns);
+        run_queue_ns = lock_machine_ns(thread, s, run_queue_ns, collects);
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
     bool waits = s->what == STRETCH_POOL || (seen && place.cause == SONDE_stall_cause_waiting) ||

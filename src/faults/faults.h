@@ -253,11 +253,13 @@ void consumers_judge(struct analysis *a, const struct consumer *taker, struct qu
 void consumers_request_done(struct analysis *a, struct request *request);
 
 /* lock.c: whether a function waits for a lock, and surely so. Of a stretch in one that was run_queue_ns
- * without a CPU, the time that it lasted because it or another thread of its process had none; whether
- * it is the lock's doing at all. */
+ * without a CPU, the time that it lasted because it or another thread of its process had none (collects:
+ * it waits for several, V8's own, and no longer than for the one that had none for longest); whether it is
+ * the lock's doing at all. */
 bool is_lock(const char *function);
 bool is_named_lock(const char *function);
-uint64_t lock_machine_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns);
+uint64_t lock_machine_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns,
+                         bool collects);
 bool lock_proven(const struct thread *thread, const struct stretch *s, const struct look *place);
 
 /* quota.c: of a stretch that was run_queue_ns without a CPU, the time that the process's CPU quota is to

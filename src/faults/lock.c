@@ -61,14 +61,15 @@ static uint64_t others_lacked_ns(const struct thread *thread, const struct stret
     return all_ns;
 }
 
-uint64_t lock_machine_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns)
+uint64_t lock_machine_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns,
+                         bool collects)
 {
     struct activity_times times;
     uint64_t longest_ns, all_ns = others_lacked_ns(thread, s, &longest_ns);
     uint64_t unknown_ns = MIN(holder_unknown_ns(thread, s), all_ns);
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times);
     uint64_t machine_ns = exact ? run_queue_ns + unknown_ns : MAX(run_queue_ns, unknown_ns);
-    return MIN(MAX(machine_ns, longest_ns), s->end_ns - s->start_ns);
+    return MIN(collects ? MAX(machine_ns, longest_ns) : machine_ns, s->end_ns - s->start_ns);
 }
 
 bool lock_proven(const struct thread *thread, const struct stretch *s, const struct look *place)

@@ -96,6 +96,24 @@ static void a_holder_that_ran_is_to_blame(void **state)
     feed_done(&feed);
 }
 
+/* Another thread of the process, which does not hold it, has no CPU meanwhile: that is no excuse. */
+static void who_does_not_hold_it_is_no_excuse(void **state)
+{
+    struct feed feed;
+    begin(&feed, MS(1000));
+    for (uint64_t k = 0; k < 6; k++)
+        look(&feed, MS(1000), MS(1020) + US(100 * k), ASKED);
+    off(&feed, HOLDER, MS(1025), MS(1030), SONDE_off_reason_blocked, 0);
+    off(&feed, SECOND, MS(1010), MS(1110), SONDE_off_reason_preempted, 0);
+    off(&feed, API, MS(1001), MS(1149), SONDE_off_reason_blocked, HOLDER);
+    end_of_turn(&feed, MS(1000));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_lock_wait);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "cpu_ns")->count, MS(148), MS(150));
+    feed_done(&feed);
+}
+
 static void on_an_idle_machine_nobody_need_be_known(void **state)
 {
     struct feed feed;
@@ -211,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_holder_that_ran_is_to_blame),
         cmocka_unit_test(the_account_saw_no_wait),
+        cmocka_unit_test(who_does_not_hold_it_is_no_excuse),
         cmocka_unit_test(on_an_idle_machine_nobody_need_be_known),
         cmocka_unit_test(those_who_may_have_held_it_had_no_processor),
         cmocka_unit_test(who_collects_may_have_no_processor),

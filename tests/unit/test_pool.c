@@ -210,6 +210,34 @@ static void a_thread_lacks_a_processor_once(void **state)
     feed_done(&feed);
 }
 
+/* An operation that is over before the callback that asked for it: its request could have gone on at once,
+ * and waits for whoever blocks the loop. */
+static void done_before_its_callback_ends(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    feed_request(&feed, API, 31, "/stall", MS(1), MS(2)); /* this endpoint is not new any more */
+    FEED_TEXT(&feed, "/file");
+    FEED(&feed, http_request, API, API, MS(100), 0, .fd = 30, .generation = 1, .method = 1);
+    FEED(&feed, node_async_init, API, API, MS(100) + US(1), 0, .async_id = 5001, .type = FSREQ);
+    FEED(&feed, uv_submit, API, API, MS(100) + US(2), 0, .request = 1, .kind = KIND_READ, .fd = -1);
+    run(&feed, POOL_THREAD, 1, KIND_READ, MS(100) + US(20), MS(100) + US(40));
+    FEED(&feed, node_callback, API, API, MS(100) + US(90), US(95), .async_id = 1030);
+    FEED(&feed, stream_io, API, API, MS(100) + US(95), US(110), .fd = 30, .generation = 1, .events = 1);
+    FEED_TEXT(&feed, "/stall");
+    FEED(&feed, http_request, API, API, MS(110) + US(2), 0, .fd = 31, .generation = 1, .method = 1);
+    FEED(&feed, node_callback, API, API, MS(310) - US(1), MS(200) - US(2), .async_id = 1031);
+    FEED(&feed, stream_io, API, API, MS(310), MS(200), .fd = 31, .generation = 1, .events = 1);
+    done(&feed, 1, KIND_READ, MS(311));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    uint64_t delay_ns = 0;
+    array_foreach (&f->affected, victim)
+        delay_ns += strcmp(victim->path, "/file") == 0 ? victim->delay_ns : 0;
+    assert_int_equal(delay_ns, MS(200));
+    feed_done(&feed);
+}
+
 /* The synchronous API runs on the loop's own thread. */
 static void synchronous_calls_are_no_pool_work(void **state)
 {
@@ -242,6 +270,7 @@ int main(void)
         cmocka_unit_test(late_thread_is_no_starvation),
         cmocka_unit_test(load_is_no_starvation),
         cmocka_unit_test(a_thread_lacks_a_processor_once),
+        cmocka_unit_test(done_before_its_callback_ends),
         cmocka_unit_test(synchronous_calls_are_no_pool_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
