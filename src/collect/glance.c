@@ -10,7 +10,7 @@
  * more than some tens of milliseconds, and five times a second when it goes on. A look stops the thread for
  * some 30 us, and takes half a millisecond to a whole one of ours. */
 static const uint64_t AGE_NS = 2 * NS_PER_MS, EACH_NS = 200 * NS_PER_MS;
-enum { BURST = 32 };
+enum { BURST = 64 };
 /* One that waits for a CPU stands where it was taken off, which tells nothing. */
 static const uint64_t RUN_NS = NS_PER_MS / 2;
 static const double LOAD = 0.4;

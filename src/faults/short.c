@@ -9,9 +9,8 @@
 #include "base/clock.h"
 
 enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16, ENDPOINTS_MAX = 8 };
-/* The application's function between those of packages: in at least this part of the samples, while others of
- * the application are in no more than this part of its own. */
-enum { GOES_ON_PART = 5, OTHERS_PART = 9 };
+/* The application's function between those of packages is in at least this part of the samples. */
+enum { GOES_ON_PART = 5 };
 
 /* Who waited for less, in total, is no victim. */
 static const uint64_t WAITED_MIN_NS = 10 * NS_PER_MS;
@@ -278,14 +277,12 @@ static const struct look *most_of(const struct seen *seen, bool own, uint64_t *r
  * functions is not on the stack while they run, in callbacks of their own. */
 static bool goes_on(const struct seen *seen, const struct look *own, uint64_t agree)
 {
-    uint64_t others = 0;
     for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++) {
         const struct look *place = &seen->places[i];
-        if (same_function(place, own) && place->by_package)
+        if (same_function(place, own) ? place->by_package : is_own(place))
             return false;
-        others += is_own(place) && !same_function(place, own) ? place->count : 0;
     }
-    return agree >= LOOKS_NEEDED && agree * GOES_ON_PART >= seen->looks && others * OTHERS_PART <= agree;
+    return agree >= LOOKS_NEEDED && agree * GOES_ON_PART >= seen->looks;
 }
 
 /* The function in which most samples saw them, when it is most of the samples; what it called, by the same
