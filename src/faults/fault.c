@@ -211,12 +211,24 @@ static bool is_placed(const struct look *look)
     return look->function || look->script;
 }
 
+/* Assembler code keeps no frames, so a sample of it may not see who called it. Where another one of the
+ * stretch saw a built-in function at work in the same code, both are of that. */
+static const struct look *whole(const struct stretch *s, const struct look *look)
+{
+    if (look->cause != SONDE_stall_cause_native || is_placed(look) || !look->detail)
+        return look;
+    array_foreach (&s->looks, other)
+        if (other->cause == SONDE_stall_cause_builtin && other->stack && other->stack->leaf == look->detail)
+            return other;
+    return look;
+}
+
 /* What most samples saw: first the cause, then the place. Returns false when no sample was taken. */
 static bool majority(struct analysis *a, const struct stretch *s, struct look *ret_place, uint64_t *ret_all)
 {
     uint64_t by_cause[8] = {0}, all = 0;
     array_foreach (&s->looks, look) {
-        by_cause[look->cause & 7] += look->count;
+        by_cause[whole(s, look)->cause & 7] += look->count;
         all += look->count;
     }
     unsigned cause = 0;
@@ -234,13 +246,15 @@ static bool majority(struct analysis *a, const struct stretch *s, struct look *r
     if (!most)
         return false;
     /* Lines differ within a loop: the place is the function. */
-    array_foreach (&s->looks, look)
-        if (look->cause == most->cause && look->function == most->function && look->script == most->script &&
-            look->detail == most->detail)
+    array_foreach (&s->looks, look) {
+        const struct look *seen = whole(s, look);
+        if (seen->cause == most->cause && seen->function == most->function && seen->script == most->script &&
+            seen->detail == most->detail)
             agree += look->count;
+    }
     *ret_place = *most;
     ret_place->count = (uint32_t)agree;
-    /* Assembler code keeps no frames, so a sample of it may not see who called it: others did. */
+    /* Nor which function of JavaScript that was: others did. */
     const struct look *placed = is_placed(most) ? most : NULL;
     array_foreach (&s->looks, look)
         if (!is_placed(most) && is_placed(look) && (!placed || look->count > placed->count))

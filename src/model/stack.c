@@ -118,6 +118,7 @@ static void read_stack(struct analysis *a, const struct frame_reading *reading, 
             to->gap = to->count;
         to->loading |= reading->loading(&frame);
         to->exiting |= reading->exiting(&frame);
+        to->leaf = frame.script ? NULL : frame.function;
         enum frame_origin origin = reading->origin(&frame);
         to->by_package |= origin == OF_PACKAGE && !to->count;
         if (origin >= least)

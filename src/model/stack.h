@@ -42,7 +42,8 @@ struct look_stack {
     bool loading;   /* modules were loaded, or code was compiled */
     bool exiting;   /* the program had asked to end, and was at it */
     bool packaged;  /* it has no frames but those of packages (node_modules): these are its own then */
-    bool by_package; /* a package's function called them, and was not called by one of them itself */
+    bool by_package;  /* a package's function called them, and was not called by one of them itself */
+    const char *leaf; /* the innermost frame, if it is native code; NULL: it is not */
     const char
         *called; /* what the innermost of the frames called that is not the application's; NULL: nothing */
     struct stack_frame frames[];

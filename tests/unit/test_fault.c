@@ -476,6 +476,29 @@ static void a_workers_wait_is_not_its_work(void **state)
     feed_done(&feed);
 }
 
+/* Most samples stand in code whose callers are not seen; one saw what was called. */
+static void assembler_code_is_part_of_what_was_called(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    uint64_t at = MS(1000);
+    turn_begins(&feed, "/slow", at);
+    look(&feed, at, at + MS(20), BUILTIN, "digest", 7, "crypto hash",
+         "digest (/srv/app.js:7:9);Hash;sha512_block");
+    for (uint64_t k = 1; k < 4; k++) {
+        for (unsigned i = 0; i < 4; i++)
+            FEED_TEXT(&feed, i < 2 ? "" : "sha512_block");
+        FEED(&feed, stall_sample, 1, 1, at + MS(20 + 20 * k), 0, .since_ns = at + US(1), .pid = API,
+             .tid = API, .cause = SONDE_stall_cause_native);
+    }
+    turn_ends(&feed, at, at + MS(100));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_string_equal(finding_get_evidence(f, "called")->text, "crypto hash");
+    assert_string_equal(f->where.function, "digest");
+    feed_done(&feed);
+}
+
 /* Nobody looked into the second stall of /slow: it is counted with the one thing that is known to stall it.
  */
 static void an_unseen_stall_joins_the_known_one(void **state)
@@ -661,6 +684,7 @@ int main(void)
         cmocka_unit_test(a_collection_among_others_is_no_cause),
         cmocka_unit_test(collections_about_half_are_part_of_a_function),
         cmocka_unit_test(ending_is_no_stall),
+        cmocka_unit_test(assembler_code_is_part_of_what_was_called),
         cmocka_unit_test(stuck_without_a_last_word),
         cmocka_unit_test(starved_at_the_end),
     };
