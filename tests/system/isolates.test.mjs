@@ -23,6 +23,8 @@ test('the main thread and two workers: each has its callbacks, its loop, its ope
     assert.equal(isolates.length, 3, isolates.join(' '));
     for (const name of ['node:async_init', 'uv:phase', 'uv:submit', 'uv:done', 'v8:gc'])
         for (const tid of isolates) assert.ok(threads(name).has(tid), `${name} of thread ${tid}`);
+    // What V8 counts outside of the heap is told with each collection.
+    for (const { tid, fields } of events.filter((e) => e.name === 'v8:gc')) assert.ok(fields.external > 0 && fields.external < 1e9, `${fields.external} bytes of thread ${tid}`);
 });
 
 for (const ring of [0, 1])

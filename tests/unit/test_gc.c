@@ -231,6 +231,96 @@ static void memory_that_has_found_its_size_is_none(void **state)
     feed_done(&feed);
 }
 
+/* What objects hold outside of the heap: before a collection every two seconds, and least after it. */
+struct held {
+    uint64_t before, after;
+};
+
+/* The first majors of so many collections are major ones. The process' memory is not told. */
+static const struct finding *held_outside(struct feed *feed, unsigned majors, unsigned count,
+                                          struct held (*held_of)(unsigned))
+{
+    start(feed);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t at = MS(2000 * (i + 1));
+        FEED(feed, v8_gc, API, API, at, MS(5), .type = i < majors ? MAJOR : SCAVENGE, .heap_before = MB(11),
+             .heap_after = MB(10), .external = held_of(i).before);
+        turn(feed, at, MS(6));
+        feed_request(feed, API, 7, "/x", at + MS(10), at + MS(11));
+        FEED(feed, v8_gc, API, API, at + MS(500), MS(1), .type = SCAVENGE, .heap_before = MB(11),
+             .heap_after = MB(10), .external = held_of(i).after);
+        turn(feed, at + MS(500), MS(2));
+    }
+    return find(feed_finish(feed), FINDING_memory_leak_suspected);
+}
+
+static struct held all_kept(unsigned i)
+{
+    return (struct held){MB(9 + 30 * i * i), MB(8 + 30 * i * i)};
+}
+
+/* The first collection is not read, since no request came before it. */
+static void buffers_that_are_counted_need_three_collections(void **state)
+{
+    for (unsigned count = 3; count <= 9; count++) {
+        struct feed feed;
+        const struct finding *f = held_outside(&feed, count, count, all_kept);
+        assert_int_equal(f != NULL, count >= 4);
+        if (f) {
+            assert_int_equal(finding_get_evidence(f, "memory_first_bytes")->count, MB(8 + 30));
+            assert_int_equal(finding_get_evidence(f, "memory_last_bytes")->count,
+                             MB(8 + 30 * (count - 1) * (count - 1)));
+            assert_non_null(strstr(f->title, "outside of the heap (Buffers) grew"));
+        }
+        feed_done(&feed);
+    }
+}
+
+/* As many are there at a time as requests are served. */
+static struct held load_rises(unsigned i)
+{
+    return (struct held){MB(8 + 64 * i + 200), MB(8 + 64 * i)};
+}
+
+static struct held cache_fills(unsigned i)
+{
+    return (struct held){MB(8 + 64 * (i < 3 ? i : 3) + 64), MB(8 + 64 * (i < 3 ? i : 3))};
+}
+
+static struct held all_dropped(unsigned i)
+{
+    return (struct held){MB(8 + 64), MB(8 + i)};
+}
+
+static struct held large_but_steady(unsigned i)
+{
+    return (struct held){MB(404 + 40 * i), MB(400 + 40 * i)};
+}
+
+static struct held found_a_size(unsigned i)
+{
+    return (struct held){levels_off(i) + MB(1), levels_off(i)};
+}
+
+static void buffers_that_find_an_owner_for_a_while_are_none(void **state)
+{
+    struct feed feed;
+    assert_null(held_outside(&feed, 4, 5, load_rises));
+    feed_done(&feed);
+    for (unsigned count = 4; count <= 9; count++) {
+        assert_int_equal(held_outside(&feed, count, count + 1, cache_fills) != NULL, count == 4);
+        feed_done(&feed);
+        assert_null(held_outside(&feed, count, count + 1, all_dropped));
+        feed_done(&feed);
+    }
+    assert_null(held_outside(&feed, 4, 5, large_but_steady));
+    feed_done(&feed);
+    assert_null(held_outside(&feed, 10, 11, found_a_size));
+    feed_done(&feed);
+    assert_null(held_outside(&feed, 4, 12, cache_fills)); /* full for longer than it took to fill */
+    feed_done(&feed);
+}
+
 static uint64_t once(unsigned i)
 {
     return MB(4) + i * 100000 + (i == 11 ? MB(20) : 0);
@@ -409,6 +499,8 @@ int main(void)
         cmocka_unit_test(growth_outside_of_the_heap_is_a_leak),
         cmocka_unit_test(few_collections_say_nothing_of_memory),
         cmocka_unit_test(memory_that_has_found_its_size_is_none),
+        cmocka_unit_test(buffers_that_are_counted_need_three_collections),
+        cmocka_unit_test(buffers_that_find_an_owner_for_a_while_are_none),
         cmocka_unit_test(pages_of_a_heap_that_was_large_are_none),
         cmocka_unit_test(buffers_that_are_dropped_are_none),
         cmocka_unit_test(one_step_is_none),

@@ -124,6 +124,12 @@ static void find_fields(struct target *target, struct sonde_config *config)
     if (!config->node.v8_heap_size)
         target_miss(target, "the size of the heap after a collection", "this Node has no symbol for it",
                     node_other_build(target));
+    config->node.script_isolate = target_address(target, "_ZN2v87Isolate13TryGetCurrentEv");
+    config->node.v8_external =
+        target_address(target, "_ZN2v87Isolate37AdjustAmountOfExternalAllocatedMemoryEl");
+    if (!config->node.script_isolate || !config->node.v8_external)
+        target_miss(target, "the memory that Buffers hold outside of the heap",
+                    "this Node has no symbol for it", node_other_build(target));
 }
 
 /* What Node leaves in a start-up snapshot must be plain JavaScript: it ends with an error when it meets a
@@ -283,7 +289,6 @@ void node_layout(struct target *target, enum sonde_context context, struct sonde
     if (context < SONDE_CONTEXT_BOUNDED)
         return;
     config->node.execution_id = target_address(target, EXECUTION_ID);
-    config->node.script_isolate = target_address(target, "_ZN2v87Isolate13TryGetCurrentEv");
     if (context < SONDE_CONTEXT_NATIVE)
         return;
     if (builds_snapshot(target->proc)) {

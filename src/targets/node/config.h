@@ -56,6 +56,7 @@
     A(node, uv_getaddrinfo_work, "")                                                              \
     A(node, uv_getnameinfo_work, "")                                                              \
     A(node, v8_heap_size, "size_t (v8::internal::Heap *)")                                        \
+    A(node, v8_external, "int64_t (v8::Isolate *, int64_t change)")                               \
     A(node, globalize, "v8::api_internal::GlobalizeReference(Isolate *, ...)")                    \
     A(node, promise_has_handler, "bool (v8::Promise *)")                                          \
     A(node, carried_get, "of a v8::Context or v8::Isolate")                                       \

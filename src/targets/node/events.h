@@ -174,9 +174,10 @@
     F(e, u32, sampled, count, "of those, every 128th, of which it is known when it is freed") \
     F(e, u32, collected, count, "of the sampled, freed by now")
 
-#define SONDE_FIELDS_v8_gc(F, e)                                   \
-    F(e, u64, heap_before, bytes, "heap in use before, 0 unknown") \
-    F(e, u64, heap_after, bytes, "heap in use after, 0 unknown")   \
+#define SONDE_FIELDS_v8_gc(F, e)                                                                    \
+    F(e, u64, heap_before, bytes, "heap in use before, 0 unknown")                                  \
+    F(e, u64, heap_after, bytes, "heap in use after, 0 unknown")                                    \
+    F(e, u64, external, bytes, "what objects hold outside of the heap (Buffers) before, 0 unknown") \
     F(e, u8, type, gc_type, "the collection's type")
 
 #define SONDE_FIELDS_v8_regexp(F, e) F(e, u64, regexp, hex, "the regular expression's handle")

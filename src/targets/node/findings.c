@@ -105,15 +105,29 @@ static const char *add_promises(struct finding *f, const struct gc_watch *g)
                        (unsigned long long)g->promises, (unsigned long long)alive);
 }
 
-static void say_leak(struct finding *f, const struct thread *thread, const struct fault *fault, bool outside)
+static void say_leak(struct finding *f, const struct thread *thread, const struct fault *fault,
+                     enum gc_verdict verdict)
 {
+    static const struct {
+        const char *what, *which;
+        size_t at;
+    } OF[] = {
+        [GC_LEAK] = {"heap", "still in use after", offsetof(struct gc_major, heap_bytes)},
+        [GC_LEAK_EXTERNAL] = {"memory outside of the heap (Buffers)",
+                              "that objects hold outside of the heap after",
+                              offsetof(struct gc_major, external_bytes)},
+        [GC_LEAK_OUTSIDE] = {"memory outside of the heap (Buffers, native code)",
+                             "that the process keeps after", offsetof(struct gc_major, memory_bytes)},
+    };
+    size_t at = OF[verdict].at;
     struct duration in, between, all;
     const struct gc_watch *g = node_thread(thread)->gc;
     size_t count;
     const struct gc_major *first = gc_majors_serving(thread, &count), *last = first + count - 1;
-    last -= outside && last->memory_bytes == UINT64_MAX;
-    uint64_t from = outside ? first->memory_bytes : first->heap_bytes;
-    uint64_t to = outside ? last->memory_bytes : last->heap_bytes;
+    uint64_t from = *(const uint64_t *)((const char *)first + at);
+    uint64_t to = *(const uint64_t *)((const char *)last + at);
+    if (to == UINT64_MAX) /* nothing was told after it */
+        to = *(const uint64_t *)((const char *)--last + at);
     uint64_t grown = to - from, took_ns = last->end_ns - first->end_ns;
     double per_s = took_ns ? (double)grown * NS_PER_S / (double)took_ns : 0;
     uint64_t in_ns, between_ns;
@@ -122,24 +136,22 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
     f->title = finding_say(f,
                            "A memory leak in %s is suspected: its %s grew from %s to %s over %llu major "
                            "collections",
-                           thread->process->service,
-                           outside ? "memory outside of the heap (Buffers, native code)" : "heap",
-                           say_bytes(f, from), say_bytes(f, to), (unsigned long long)count);
+                           thread->process->service, OF[verdict].what, say_bytes(f, from), say_bytes(f, to),
+                           (unsigned long long)count);
     f->detail = finding_say(
         f,
         "Memory %s a major collection grew by %s a second and was still growing at the end. A "
         "collection takes %s (TIGC) and there are %s between two of them (TBGC)%s; collecting "
         "took %s in total.%s",
-        outside ? "that the process keeps after" : "still in use after", say_bytes(f, (uint64_t)per_s),
-        say_ns(&in, in_ns), say_ns(&between, between_ns), balanced ? ": they balance each other" : "",
-        say_ns(&all, g->time_ns), add_promises(f, g));
+        OF[verdict].which, say_bytes(f, (uint64_t)per_s), say_ns(&in, in_ns), say_ns(&between, between_ns),
+        balanced ? ": they balance each other" : "", say_ns(&all, g->time_ns), add_promises(f, g));
     verdict_place(f, fault, "v8");
     f->where.thread = thread->tid;
     finding_add_count(f, "collections_count", g->count[0] + g->count[1]);
     finding_add_count(f, "major_count", g->count[1]);
     finding_add_count(f, "heap_first_bytes", first->heap_bytes);
     finding_add_count(f, "heap_last_bytes", last->heap_bytes);
-    if (outside) {
+    if (verdict != GC_LEAK) {
         finding_add_count(f, "memory_first_bytes", from);
         finding_add_count(f, "memory_last_bytes", to);
     }
@@ -208,7 +220,7 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
     if (!f)
         return -ENOMEM;
     if (leak)
-        say_leak(f, thread, fault, verdict == GC_LEAK_OUTSIDE);
+        say_leak(f, thread, fault, verdict);
     else
         say_pressure(f, thread, fault);
     return verdict_requests(a, f, fault);

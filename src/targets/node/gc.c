@@ -6,14 +6,15 @@
  * garbage balances them too. Hence the trend decides: what is alive after major collections must grow, in
  * most steps, by an amount that matters, and still do so in the later half of the observation. A cache that
  * fills up to its limit, or data that is loaded once, does not. The balance is told with it. Buffers lie
- * outside of the heap: of them the process' memory tells, by the same rule. */
+ * outside of the heap: what V8 counts of them is judged by the same rule, and the process' memory, which
+ * also tells of native code, by a stricter one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "targets/node/state.h"
 #include "base/clock.h"
 
-enum { MAJORS_MAX = 256, MAJORS_NEEDED = 4, OUTSIDE_NEEDED = 5, STEPS_TOLD = 50 };
+enum { MAJORS_MAX = 256, MAJORS_NEEDED = 4, EXTERNAL_NEEDED = 3, OUTSIDE_NEEDED = 5, STEPS_TOLD = 50 };
 
 /* What is alive must have grown for so long. */
 static const uint64_t LEAK_SPAN_NS = 1500 * NS_PER_MS;
@@ -42,7 +43,7 @@ static void add_major(struct analysis *a, struct gc_watch *g, const struct gc_ma
 }
 
 void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
-                  uint64_t heap_before, uint64_t heap_after)
+                  uint64_t heap_before, uint64_t heap_after, uint64_t external)
 {
     if (!node_thread(thread)->gc &&
         !(node_thread(thread)->gc = calloc(1, sizeof(*node_thread(thread)->gc)))) {
@@ -57,6 +58,9 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
     g->time_ns += took_ns;
     if (bin)
         bin->gc_ns += took_ns, bin->gc_net_ns += activity_net_ns(thread, start_ns, end_ns);
+    struct gc_major *last = g->majors.count ? &g->majors.at[g->majors.count - 1] : NULL;
+    if (last && external)
+        last->external_bytes = MIN(last->external_bytes, external);
     if (type != SONDE_gc_type_scavenge && type != SONDE_gc_type_minor_mark_sweep &&
         type != SONDE_gc_type_mark_sweep_compact)
         return; /* a step of one, not one */
@@ -78,8 +82,15 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
     }
     if (major && heap_after)
         add_major(a, g,
-                  &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns, UINT64_MAX, heap_before,
-                                     g->peak_bytes});
+                  &(struct gc_major){.end_ns = end_ns,
+                                     .heap_bytes = heap_after,
+                                     .time_ns = g->time_ns,
+                                     .between_ns = g->between_ns,
+                                     .memory_bytes = UINT64_MAX,
+                                     .external_bytes = UINT64_MAX,
+                                     .external_before_bytes = external,
+                                     .before_bytes = heap_before,
+                                     .peak_bytes = g->peak_bytes});
 }
 
 /* The program's main heap is charged with the process' memory. */
@@ -202,22 +213,29 @@ static bool majors_grow(const struct thread *thread)
     return rises * 4 >= (n - 1) * 3 && grown >= MAX(GROWTH_MIN_BYTES, m[0].heap_bytes / 2);
 }
 
-/* Still in the later half: not a cache that has filled up, not data that was loaded at the beginning. What
- * was loaded just before the end would look the same, so without requests the end is the trace's. */
+/* The middle of the time in which growth is looked for. What was loaded just before the end would look like a
+ * leak, so without requests the end is the trace's. */
+static uint64_t middle_ns(const struct thread *thread, const struct gc_major *m, size_t n, uint64_t end_ns)
+{
+    const struct gc_watch *g = node_thread(thread)->gc;
+    if (thread->process->last_request_ns > m[n - 1].end_ns ||
+        thread->process->last_request_ns > g->last_end_ns)
+        end_ns = g->last_end_ns;
+    return m[0].end_ns + (end_ns - MIN(end_ns, m[0].end_ns)) / 2;
+}
+
+/* Still in the later half: not a cache that has filled up, not data that was loaded at the beginning. */
 static bool still_grows(const struct thread *thread, uint64_t end_ns)
 {
     const struct gc_watch *g = node_thread(thread)->gc;
     size_t n;
     const struct gc_major *m = gc_majors_serving(thread, &n);
-    if (thread->process->last_request_ns > m[n - 1].end_ns ||
-        thread->process->last_request_ns > g->last_end_ns)
-        end_ns = g->last_end_ns;
-    uint64_t middle_ns = m[0].end_ns + (end_ns - MIN(end_ns, m[0].end_ns)) / 2;
+    uint64_t half_ns = middle_ns(thread, m, n, end_ns);
     uint64_t first = m[0].heap_bytes, middle = first, last = m[n - 1].heap_bytes;
-    for (size_t i = 0; i < n && m[i].end_ns <= middle_ns; i++)
+    for (size_t i = 0; i < n && m[i].end_ns <= half_ns; i++)
         middle = m[i].heap_bytes;
     if (n < MAJORS_NEEDED) {
-        middle = heap_at(thread, middle_ns);
+        middle = heap_at(thread, half_ns);
         last = g->heap_bytes;
     }
     return last > middle && (last - middle) * 5 >= last - first;
@@ -239,6 +257,65 @@ static bool grows(const struct thread *thread, uint64_t end_ns)
     return majors_grow(thread) && still_grows(thread, end_ns);
 }
 
+/* How a number grew over major collections; quarter: it before the last quarter of them. */
+struct trend {
+    uint64_t first, middle, quarter, last, most;
+    size_t rises;
+};
+
+/* at: the number's offset in struct gc_major; half_ns: the middle in time. */
+static struct trend trend_of(const struct gc_major *m, size_t n, size_t at, uint64_t half_ns)
+{
+#define NUMBER(i) (*(const uint64_t *)((const char *)&m[i] + at))
+    struct trend t = {.first = NUMBER(0),
+                      .middle = NUMBER(0),
+                      .quarter = NUMBER(n - 1 - MAX((n - 1) / 4, (size_t)1)),
+                      .last = NUMBER(n - 1)};
+    for (size_t i = 0; i < n; i++) {
+        t.rises += i && NUMBER(i) > NUMBER(i - 1);
+        t.most = MAX(t.most, NUMBER(i));
+        t.middle = m[i].end_ns <= half_ns ? NUMBER(i) : t.middle;
+    }
+    return t;
+#undef NUMBER
+}
+
+static bool trend_rises(const struct trend *t, size_t n)
+{
+    return t->last > t->first && t->last >= t->most - t->most / 20 && t->rises * 4 >= (n - 1) * 3;
+}
+
+/* Of what had come since the collection before, each found at least half alive. Where load rises, most of
+ * what came is garbage by then. */
+static bool most_stayed(const struct gc_major *m, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (m[i].external_bytes <= m[i - 1].external_bytes ||
+            (m[i].external_bytes - m[i - 1].external_bytes) * 2 <
+                m[i].external_before_bytes - MIN(m[i].external_before_bytes, m[i - 1].external_bytes))
+            return false;
+    return true;
+}
+
+/* V8 counts what objects hold outside of the heap, and collects whenever that has grown by 64 MB. It frees it
+ * on threads of its own after a collection, so what is alive is the least that was counted until the next
+ * one. The count is exact, like the heap's, and needs no more collections than that. */
+static bool external_grows(const struct thread *thread, uint64_t end_ns)
+{
+    size_t n;
+    const struct gc_major *m = gc_majors_serving(thread, &n);
+    n -= n && m[n - 1].external_bytes == UINT64_MAX;
+    if (n < EXTERNAL_NEEDED)
+        return false;
+    struct trend t =
+        trend_of(m, n, offsetof(struct gc_major, external_bytes), middle_ns(thread, m, n, end_ns));
+    if (!trend_rises(&t, n) || (n < MAJORS_NEEDED && !most_stayed(m, n)))
+        return false;
+    uint64_t grown = t.last - t.first;
+    return grown >= MAX(4 * GROWTH_MIN_BYTES, n < MAJORS_NEEDED ? t.first : t.first / 2) &&
+           t.last > t.quarter + grown / 16 && t.last > t.middle && (t.last - t.middle) * 5 >= grown;
+}
+
 /* A major collection also frees the Buffers that nobody holds, so what the process has at least between two
  * of them is held by somebody. It rises with the heap, which is told otherwise, and while the heap finds its
  * size, so it must rise on and by more. Pages of a heap that was larger once stay with the process, although
@@ -251,27 +328,20 @@ static bool grows(const struct thread *thread, uint64_t end_ns)
  * size. */
 static bool outside_grows(const struct thread *thread)
 {
-    size_t n, rises = 0;
+    size_t n;
     const struct gc_major *m = gc_majors_serving(thread, &n);
     n -= n && m[n - 1].memory_bytes == UINT64_MAX;
     if (n < OUTSIDE_NEEDED)
         return false;
-    uint64_t first = m[0].memory_bytes, last = m[n - 1].memory_bytes, middle = first, most = 0;
-    uint64_t middle_ns = m[0].end_ns + (m[n - 1].end_ns - m[0].end_ns) / 2;
-    for (size_t i = 0; i < n; i++) {
-        rises += i && m[i].memory_bytes > m[i - 1].memory_bytes;
-        most = MAX(most, m[i].memory_bytes);
-        middle = m[i].end_ns <= middle_ns ? m[i].memory_bytes : middle;
-    }
-    if (last <= first || last < most - most / 20 || rises * 4 < (n - 1) * 3)
+    struct trend t = trend_of(m, n, offsetof(struct gc_major, memory_bytes),
+                              m[0].end_ns + (m[n - 1].end_ns - m[0].end_ns) / 2);
+    if (!trend_rises(&t, n))
         return false;
-    uint64_t grown = last - first, heap_first = m[0].heap_bytes, heap_last = m[n - 1].heap_bytes;
+    uint64_t grown = t.last - t.first, heap_first = m[0].heap_bytes, heap_last = m[n - 1].heap_bytes;
     uint64_t pages = PAGES_OF_HEAP * (m[n - 1].peak_bytes - m[0].peak_bytes);
     grown -= MIN(grown, pages);
-    size_t quarter = MAX((n - 1) / 4, (size_t)1);
-    return grown >= MAX(4 * GROWTH_MIN_BYTES, first / 2) &&
-           last > m[n - 1 - quarter].memory_bytes + grown / 16 &&
-           last > middle + MAX(GROWTH_MIN_BYTES, grown / 4) &&
+    return grown >= MAX(4 * GROWTH_MIN_BYTES, t.first / 2) && t.last > t.quarter + grown / 16 &&
+           t.last > t.middle + MAX(GROWTH_MIN_BYTES, grown / 4) &&
            (heap_last <= heap_first || (heap_last - heap_first) * 2 < grown);
 }
 
@@ -329,6 +399,8 @@ enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *r
     bool told = is_long_enough(thread);
     if (told && grows(thread, end_ns))
         return GC_LEAK;
+    if (told && external_grows(thread, end_ns))
+        return GC_LEAK_EXTERNAL;
     if (told && outside_grows(thread))
         return GC_LEAK_OUTSIDE;
     return pressure ? GC_PRESSURE : GC_HEALTHY;

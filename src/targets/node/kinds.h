@@ -30,8 +30,8 @@
          EVIDENCE("major_count", "of them major ones (mark-sweep-compact)")                                  \
          EVIDENCE("heap_first_bytes", "heap in use after the first major collection")                        \
          EVIDENCE("heap_last_bytes", "heap in use after the last one")                                       \
-         EVIDENCE("memory_first_bytes", "of Buffers and native code: the process' memory after the first "   \
-                                        "one, at least")                                                     \
+         EVIDENCE("memory_first_bytes", "outside of the heap, after the first one: what objects hold "       \
+                                        "(Buffers), or else what the process has at least")                  \
          EVIDENCE("memory_last_bytes", "likewise after the last one")                                        \
          EVIDENCE("growth_bytes_per_s", "growth per second")                                                 \
          EVIDENCE("gc_ns", "time in collection in total")                                                    \

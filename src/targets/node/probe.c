@@ -512,6 +512,16 @@ static uint64_t heap_size(void *heap)
     return sonde_config.node.v8_heap_size ? ((size_t(*)(void *))sonde_config.node.v8_heap_size)(heap) : 0;
 }
 
+/* As V8 counts it: a change by nothing answers the sum, and is what process.memoryUsage() asked for it. What
+ * the collection before has freed is not in it any more, but for what its own threads still sweep. */
+static uint64_t external_size(void)
+{
+    uint64_t isolate_of = sonde_config.node.script_isolate, external = sonde_config.node.v8_external;
+    void *isolate = isolate_of && external ? ((void *(*)(void))(uintptr_t)isolate_of)() : NULL;
+    int64_t bytes = isolate ? ((int64_t(*)(void *, int64_t))(uintptr_t)external)(isolate, 0) : 0;
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 /* Heap::CallGCPrologueCallbacks(GCType, GCCallbackFlags[, GCTracer::Scope::ScopeId]), or in V8 10.2
  * Heap::GarbageCollectionPrologue(GarbageCollectionReason, GCCallbackFlags): the collection begins. */
 HOOK(void, v8_gc_prologue, void *heap, int type, int flags, int scope)
@@ -520,6 +530,7 @@ HOOK(void, v8_gc_prologue, void *heap, int type, int flags, int scope)
     if (self) {
         self->gc_start_tsc = ticks();
         self->gc_heap_before = heap_size(heap);
+        self->gc_external = external_size();
     }
     sonde_orig_v8_gc_prologue(heap, type, flags, scope);
 }
@@ -529,7 +540,7 @@ static void collected(void *heap, unsigned type)
     struct probe_thread *self = probe_thread();
     if (self && self->gc_start_tsc) {
         RECORD(self, v8_gc, self->gc_start_tsc, ticks(), .heap_before = self->gc_heap_before,
-               .heap_after = heap_size(heap), .type = (uint8_t)type);
+               .heap_after = heap_size(heap), .external = self->gc_external, .type = (uint8_t)type);
         self->gc_start_tsc = 0;
         context_collected(self);
     }

@@ -47,7 +47,7 @@ struct probe_http2 {
     uint32_t http2_sending;             /* frames are collected, to be written at once */               \
     uint32_t context_counted;           /* among the threads whose script runs */                       \
     uint64_t port_posting, port_target; /* the MessagePort that is posted to; whose handle that woke */ \
-    uint64_t gc_start_tsc, gc_heap_before;                                                              \
+    uint64_t gc_start_tsc, gc_heap_before, gc_external;                                                 \
     uint64_t named_string; /* the newest of V8's strings that was named, and its number */              \
     uint32_t named_number;                                                                              \
     uint32_t named_request;  /* that is what a request to the file system is called */                  \

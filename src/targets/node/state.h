@@ -37,6 +37,8 @@ struct loop_watch {
 struct gc_major {
     uint64_t end_ns, heap_bytes, time_ns, between_ns;
     uint64_t memory_bytes; /* the least that the process had from then to the next; UINT64_MAX: not known */
+    /* What objects hold outside of the heap, likewise, and what they held when it began; 0: not told. */
+    uint64_t external_bytes, external_before_bytes;
     uint64_t before_bytes;
     uint64_t peak_bytes; /* the most that the heap had until then, as far as collections tell */
 };
@@ -58,8 +60,9 @@ struct gc_watch {
 };
 enum { PROMISE_SAMPLING = 128 }; /* one of so many is sampled: probe/context.js */
 
-/* GC_LEAK_OUTSIDE: of what is not in the heap, Buffers and the memory of native code. */
-enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK, GC_LEAK_OUTSIDE };
+/* GC_LEAK_EXTERNAL: of what objects hold outside of the heap (Buffers), as V8 counts it. GC_LEAK_OUTSIDE: of
+ * that or the memory of native code, as the process' memory shows. */
+enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK, GC_LEAK_EXTERNAL, GC_LEAK_OUTSIDE };
 
 struct encode_sum {
     uint64_t count, total_ns, bytes, worst_ns, worst_bytes;
@@ -192,8 +195,9 @@ void loop_scheduled(struct analysis *a, struct thread *thread, uint64_t now_ns, 
 void loop_completed(struct analysis *a, struct thread *thread, const struct pool_op *op, uint64_t done_ns);
 
 /* gc.c */
+/* external: what objects held outside of the heap when it began, 0: not told. */
 void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
-                  uint64_t heap_before, uint64_t heap_after);
+                  uint64_t heap_before, uint64_t heap_after, uint64_t external);
 void gc_memory(struct analysis *a, struct thread *none, const struct event *e);
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void gc_request_done(struct analysis *a, struct process *process, const struct request *request);

@@ -128,7 +128,7 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
     case SONDE_EVENT_v8_gc:
         item->small = (uint8_t)U(e, v8_gc_type);
         gc_collected(a, thread, item->start_ns, e->time_ns, item->small, U(e, v8_gc_heap_before),
-                     U(e, v8_gc_heap_after));
+                     U(e, v8_gc_heap_after), U(e, v8_gc_external));
         break;
     case SONDE_EVENT_js_measure:
         item->id = e->time_ns - MIN(e->time_ns, U(e, js_measure_ago_ns));
