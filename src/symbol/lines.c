@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/array.h"
+#include "base/map.h"
+#include "symbol/line_files.h"
 
 /* What libdw would read of a larger one costs more memory than lines are worth. */
 #define DEBUG_INFO_LIMIT (512ull << 20)
@@ -40,6 +43,9 @@ struct lines {
     bool indexed;             /* the units, since the file has no .debug_aranges of its own */
     struct code_ranges units; /* of the files that need it */
     ARRAY(struct unit) read;  /* units whose functions are known */
+    struct line_sections sections;
+    struct map files; /* hash of a line table's offset and a file's number -> its path, in texts */
+    struct arena texts;
 };
 
 /* Sections that libdw would decompress although nothing here asks for what is in them: where variables lie,
@@ -93,6 +99,28 @@ size_t lines_cost(struct elf *elf)
     return cost;
 }
 
+/* libdw has decompressed them when it begins. */
+static void find_sections(struct lines *l)
+{
+    size_t names;
+    if (elf_getshdrstrndx(l->elf, &names) != 0)
+        return;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(l->elf, scn));) {
+        const Elf64_Shdr *header = elf64_getshdr(scn);
+        const char *name = header ? elf_strptr(l->elf, names, header->sh_name) : NULL;
+        struct line_section *section = !name                                  ? NULL
+                                       : strcmp(name, ".debug_line") == 0     ? &l->sections.lines
+                                       : strcmp(name, ".debug_line_str") == 0 ? &l->sections.line_strings
+                                       : strcmp(name, ".debug_str") == 0      ? &l->sections.strings
+                                                                              : NULL;
+        if (!section || header->sh_flags & SHF_COMPRESSED || header->sh_type == SHT_NOBITS)
+            continue;
+        const Elf_Data *data = elf_getdata(scn, NULL);
+        if (data && data->d_buf)
+            *section = (struct line_section){data->d_buf, data->d_size};
+    }
+}
+
 int lines_open(struct elf *elf, struct lines **ret_lines)
 {
     struct elf_section section;
@@ -112,6 +140,7 @@ int lines_open(struct elf *elf, struct lines **ret_lines)
         lines_free(l);
         return -ENOENT;
     }
+    find_sections(l);
     *ret_lines = l;
     return 0;
 }
@@ -124,6 +153,8 @@ void lines_free(struct lines *l)
         array_done(&unit->functions.list);
     array_done(&l->read);
     array_done(&l->units.list);
+    map_done(&l->files);
+    arena_done(&l->texts);
     dwarf_end(l->dwarf);
     elf_end(l->elf);
     free(l);
@@ -244,24 +275,46 @@ static bool function_at(struct lines *l, Dwarf_Die *unit, uint64_t address, Dwar
 
 /* A file by its number in the table of the unit that says so. libdw's dwarf_decl_file() refuses number 0,
  * which is the unit's own file since DWARF 5 (6.2.4.1). */
-static const char *file_of(Dwarf_Attribute *attribute)
+static const char *file_by_libdw(Dwarf_Die *unit, Dwarf_Word number)
+{
+    Dwarf_Files *files;
+    return dwarf_getsrcfiles(unit, &files, NULL) == 0 ? dwarf_filesrc(files, number, NULL, NULL) : NULL;
+}
+
+static const char *file_of(struct lines *l, Dwarf_Attribute *attribute)
 {
     Dwarf_Die unit;
-    Dwarf_Files *files;
-    Dwarf_Word number;
+    Dwarf_Attribute table, directory;
+    Dwarf_Word offset, number;
+    struct text path = {0};
     if (dwarf_formudata(attribute, &number) != 0 ||
         !dwarf_cu_die(attribute->cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) ||
-        dwarf_getsrcfiles(&unit, &files, NULL) != 0)
+        !dwarf_attr(&unit, DW_AT_stmt_list, &table) || dwarf_formudata(&table, &offset) != 0)
         return NULL;
-    return dwarf_filesrc(files, number, NULL, NULL);
+    const uint64_t identity[] = {offset, number, (uintptr_t)dwarf_cu_getdwarf(attribute->cu)};
+    const uint64_t key = map_hash(identity, sizeof(identity)), *known = map_get(&l->files, key);
+    if (known)
+        return (const char *)(uintptr_t)*known;
+    const char *in = dwarf_attr(&unit, DW_AT_comp_dir, &directory) ? dwarf_formstring(&directory) : NULL,
+               *file = NULL;
+    bool own = dwarf_cu_getdwarf(attribute->cu) == l->dwarf; /* no supplementary file's, which libdw opens */
+    if (own && line_file_path(&l->sections, offset, number, in, &path) == 0 && !path.failed)
+        file = arena_strdup(&l->texts, text_get(&path));
+    else
+        file = file_by_libdw(&unit, number);
+    text_done(&path);
+    uint64_t *place = file ? map_put(&l->files, key, NULL) : NULL;
+    if (place)
+        *place = (uintptr_t)file;
+    return file;
 }
 
 /* Where a function stands. False when it is not said. */
-static bool declared(Dwarf_Die *die, struct line_position *ret)
+static bool declared(struct lines *l, Dwarf_Die *die, struct line_position *ret)
 {
     Dwarf_Attribute attribute;
     int line = 0;
-    const char *file = dwarf_attr_integrate(die, DW_AT_decl_file, &attribute) ? file_of(&attribute) : NULL;
+    const char *file = dwarf_attr_integrate(die, DW_AT_decl_file, &attribute) ? file_of(l, &attribute) : NULL;
     if (!file || dwarf_decl_line(die, &line) != 0 || line <= 0)
         return false;
     *ret = (struct line_position){.file = file, .line = (uint32_t)line};
@@ -274,7 +327,7 @@ int lines_find(struct lines *l, uint64_t address, bool function, struct line_pos
     int number = 0, column = 0;
     if (!unit_at(l, address, &unit))
         return -ENOENT;
-    if (function && function_at(l, &unit, address, &its) && declared(&its, ret_position))
+    if (function && function_at(l, &unit, address, &its) && declared(l, &its, ret_position))
         return 0;
     Dwarf_Line *line = dwarf_getsrc_die(&unit, address);
     const char *file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
@@ -299,17 +352,17 @@ static uint32_t number_of(Dwarf_Die *die, unsigned name)
                                                                                          : 0;
 }
 
-static bool describe(Dwarf_Die *inlined, struct line_inlined *ret)
+static bool describe(struct lines *l, Dwarf_Die *inlined, struct line_inlined *ret)
 {
     Dwarf_Attribute file;
     *ret = (struct line_inlined){.name = text_of(inlined, DW_AT_linkage_name)};
     if (!ret->name)
         ret->name = text_of(inlined, DW_AT_name);
-    (void)declared(inlined, &ret->declared);
+    (void)declared(l, inlined, &ret->declared);
     ret->call.line = number_of(inlined, DW_AT_call_line);
     ret->call.column = number_of(inlined, DW_AT_call_column);
     if (dwarf_attr(inlined, DW_AT_call_file, &file))
-        ret->call.file = file_of(&file);
+        ret->call.file = file_of(l, &file);
     return ret->name != NULL;
 }
 
@@ -329,7 +382,7 @@ size_t lines_inlined(struct lines *l, uint64_t address, struct line_inlined *ret
         } while (!found && left-- > 1 && dwarf_siblingof(&child, &child) == 0);
         if (!found)
             break;
-        if (tag == DW_TAG_inlined_subroutine && count < limit && describe(&child, &ret_list[count]))
+        if (tag == DW_TAG_inlined_subroutine && count < limit && describe(l, &child, &ret_list[count]))
             count++;
         die = child;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "symbol/modules.h"
 #include "test.h"
 
@@ -71,7 +72,32 @@ static const char SOURCE[] = "volatile long sink;\n"
                              "}\n"
                              "int main(void) { outer(sink); plain(sink); return 0; }\n";
 
-static void check_program(const char *compiler)
+/* The program of the first unit's line table cannot be run any more. */
+static void damage_lines(const char *path)
+{
+    const unsigned char endless[] = {0, 0xff, 0xff, 0xff, 0x7f};
+    _cleanup_(freep) char *bytes = NULL;
+    struct elf *elf = NULL;
+    struct elf_section section;
+    uint16_t version;
+    uint32_t head;
+    size_t size;
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &size), 0);
+    assert_int_equal(elf_open_bytes(bytes, size, "program", &elf, NULL), 0);
+    assert_int_equal(elf_section_named(elf, ".debug_line", &section), 0);
+    size_t at = (size_t)((const char *)section.data - bytes);
+    elf_free(elf);
+    memcpy(&version, bytes + at + 4, sizeof(version));
+    at += version >= 5 ? 8 : 6;
+    memcpy(&head, bytes + at, sizeof(head));
+    memcpy(bytes + at + sizeof(head) + head, endless, sizeof(endless));
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, size, 1, file), 1);
+    fclose(file);
+}
+
+static void check_program(const char *compiler, bool damaged)
 {
     char folder[] = "/tmp/sonde-lines-XXXXXX", path[64], command[400];
     struct problem problem = {0};
@@ -89,6 +115,8 @@ static void check_program(const char *compiler)
     struct elf_symbol outer, plain;
     struct line_inlined found[4];
     struct line_position at;
+    if (damaged)
+        damage_lines(path);
     assert_int_equal(elf_open(path, &elf, &problem), 0);
     assert_int_equal(lines_open(elf, &lines), 0);
     assert_int_equal(elf_find(elf, "outer", &outer), 0);
@@ -126,20 +154,28 @@ static void check_program(const char *compiler)
 
 static void names_inlined_functions(void **state)
 {
-    check_program("gcc -gdwarf-4");
-    check_program("gcc -gdwarf-5");
+    check_program("gcc -gdwarf-4", false);
+    check_program("gcc -gdwarf-5", false);
+}
+
+/* What files are called stands before the program, which may be long. */
+static void names_files_without_running_the_program(void **state)
+{
+    check_program("gcc -gdwarf-4", true);
+    check_program("gcc -gdwarf-5", true);
 }
 
 /* No .debug_aranges: the units say which code is theirs. */
 static void finds_units_without_an_index(void **state)
 {
-    check_program("clang-14");
+    check_program("clang-14", false);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(finds_functions_and_lines),
                                        cmocka_unit_test(names_inlined_functions),
+                                       cmocka_unit_test(names_files_without_running_the_program),
                                        cmocka_unit_test(finds_units_without_an_index)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
