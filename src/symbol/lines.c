@@ -40,7 +40,7 @@ struct unit {
 struct lines {
     Elf *elf;
     Dwarf *dwarf;
-    bool indexed;             /* the units, since the file has no .debug_aranges of its own */
+    bool indexed;             /* the units that .debug_aranges has not */
     struct code_ranges units; /* of the files that need it */
     ARRAY(struct unit) read;  /* units whose functions are known */
     struct line_sections sections;
@@ -196,16 +196,33 @@ static const struct code_range *range_at(const struct code_ranges *ranges, uint6
     return found && address < found->high ? found : NULL;
 }
 
-/* Units say themselves which code is theirs; clang and rustc write no .debug_aranges. */
+/* The units that .debug_aranges names, by the offsets of their first entries. */
+static void list_named(struct lines *l, struct map *ret_units)
+{
+    Dwarf_Aranges *ranges;
+    size_t count;
+    Dwarf_Off entry;
+    if (dwarf_getaranges(l->dwarf, &ranges, &count) != 0)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (dwarf_getarangeinfo(dwarf_onearange(ranges, i), NULL, NULL, &entry) == 0)
+            (void)map_put(ret_units, entry, NULL);
+}
+
+/* Units say themselves which code is theirs; clang and rustc write no .debug_aranges. Of one that is named
+ * there, all code is: there is code of no unit in most files, such as where they start. */
 static void index_units(struct lines *l)
 {
     Dwarf_CU *unit = NULL;
     Dwarf_Die die;
     uint8_t type;
+    struct map named = {0};
     l->indexed = true;
+    list_named(l, &named);
     while (dwarf_get_units(l->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0)
-        if (type == DW_UT_compile || type == DW_UT_partial)
+        if ((type == DW_UT_compile || type == DW_UT_partial) && !map_get(&named, dwarf_dieoffset(&die)))
             add_ranges(&l->units, &die);
+    map_done(&named);
     sort_ranges(&l->units);
 }
 

@@ -171,11 +171,26 @@ static void finds_units_without_an_index(void **state)
     check_program("clang-14", false);
 }
 
+/* The same beside a unit that it has, and code that is of none. */
+static void finds_units_beside_an_index(void **state)
+{
+    char folder[] = "/tmp/sonde-lines-XXXXXX", command[200];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof(command),
+             "echo 'int other(void) { return 1; }' | gcc -g -O2 -x c -c -o %s/other.o -", folder);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof(command), "clang-14 %s/other.o", folder);
+    check_program(command, false);
+    snprintf(command, sizeof(command), "%s/other.o", folder);
+    unlink(command);
+    rmdir(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(finds_functions_and_lines),
-                                       cmocka_unit_test(names_inlined_functions),
-                                       cmocka_unit_test(names_files_without_running_the_program),
-                                       cmocka_unit_test(finds_units_without_an_index)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_functions_and_lines), cmocka_unit_test(names_inlined_functions),
+        cmocka_unit_test(names_files_without_running_the_program),
+        cmocka_unit_test(finds_units_without_an_index), cmocka_unit_test(finds_units_beside_an_index)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
