@@ -282,11 +282,31 @@ void stretch_victim_chain(struct analysis *a, struct stretch *s, const struct re
         stretch_victim(a, s, request, delay_ns, role);
 }
 
+/* When the first of the calls and operations that have not ended was done, by its span: a callback may have
+ * begun since that was not its own. 0: none was. */
+static uint64_t open_done_ns(const struct request *request)
+{
+    uint64_t first_ns = 0;
+    uint32_t left = request->open_calls;
+    for (size_t i = request->spans.count; i > 1 && left; i--) {
+        const struct vspan *span = &request->spans.at[i - 1];
+        bool call = span->kind == VSPAN_pool || span->kind == VSPAN_command || span->kind == VSPAN_http ||
+                    span->kind == VSPAN_other;
+        if (!call || span->end_ns)
+            continue;
+        uint64_t done_ns = span->kind == VSPAN_pool ? span->work_end_ns : span->replied_ns;
+        if (done_ns && (!first_ns || done_ns < first_ns))
+            first_ns = done_ns;
+        left--;
+    }
+    return first_ns;
+}
+
 /* How long a request in flight could not go on because of [start, end): from when what it waits for was done.
  * If that is still going on elsewhere, it lost nothing; if nothing is known of it, it could have gone on. */
 uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns)
 {
-    uint64_t ready_ns = request->ready_ns;
+    uint64_t ready_ns = request->ready_ns ? request->ready_ns : open_done_ns(request);
     if (!ready_ns && request->open_calls)
         return 0;
     if (!ready_ns)

@@ -315,8 +315,11 @@ void call_answered(const struct analysis *a, struct call *call, uint16_t status)
 
 void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns)
 {
-    call->ready_ns = ready_ns;
     struct request *owner = request_open(a, call->owner);
+    struct vspan *span = call_span(a, call);
+    call->ready_ns = ready_ns;
+    if (span)
+        span->replied_ns = ready_ns;
     if (owner && !owner->ready_ns)
         owner->ready_ns = ready_ns;
 }

@@ -223,6 +223,8 @@ static void done_before_its_callback_ends(void **state)
     FEED(&feed, uv_submit, API, API, MS(100) + US(2), 0, .request = 1, .kind = KIND_READ, .fd = -1);
     run(&feed, POOL_THREAD, 1, KIND_READ, MS(100) + US(20), MS(100) + US(40));
     FEED(&feed, node_callback, API, API, MS(100) + US(90), US(95), .async_id = 1030);
+    /* Another callback for the same message, which is not the operation's. */
+    FEED(&feed, node_callback, API, API, MS(100) + US(94), US(3), .async_id = 1030);
     FEED(&feed, stream_io, API, API, MS(100) + US(95), US(110), .fd = 30, .generation = 1, .events = 1);
     FEED_TEXT(&feed, "/stall");
     FEED(&feed, http_request, API, API, MS(110) + US(2), 0, .fd = 31, .generation = 1, .method = 1);

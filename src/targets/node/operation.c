@@ -35,9 +35,6 @@ void add_pool_span(struct turn *t, struct pool_op *op, struct request *owner, en
     if (submitter)
         *submitter = added || *submitter == (uintptr_t)op->route ? (uintptr_t)op->route : SEVERAL_SUBMITTERS;
     owner->open_calls++;
-    /* It may have been done before the callback that asked for it ended. */
-    if (op->run_end_ns && !owner->ready_ns)
-        owner->ready_ns = op->run_end_ns;
     op->span = request_add_span(t->a, owner,
                                 &(struct vspan){.start_ns = op->submit_ns,
                                                 .parent = parent,
