@@ -9,6 +9,10 @@
 #include "base/clock.h"
 
 enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16, ENDPOINTS_MAX = 8 };
+/* Where one request of an endpoint takes as long as a stall, others that take this part of it are part of
+ * that.
+ */
+enum { LEAST_PART = 2 };
 /* The application's function between those of packages is in at least this part of the samples. */
 enum { GOES_ON_PART = 5 };
 
@@ -162,14 +166,14 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
     const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
     struct activity_times times;
     uint64_t queue_ns = 0;
-    if ((request->first && !was_warm(request)) || request->short_ns < a->options.stall_ns ||
-        request->short_turns < 2)
+    uint64_t least_ns = a->options.stall_ns / LEAST_PART;
+    if ((request->first && !was_warm(request)) || request->short_ns < least_ns || request->short_turns < 2)
         return;
     /* What they waited for a CPU is not in short_ns where it is known exactly. */
     if (thread && !activity_times(thread, request->start_ns, request->end_ns, &times))
         queue_ns = stretch_run_queue_ns(thread, request->start_ns, request->end_ns);
     uint64_t net_ns = request->short_ns - MIN(queue_ns, request->short_ns);
-    if (request->short_ns * 3 < request_net_latency_ns(process, request) || net_ns < a->options.stall_ns)
+    if (request->short_ns * 3 < request_net_latency_ns(process, request) || net_ns < least_ns)
         return;
     struct fault *fault = fault_of(a, process, request->method, request->route);
     if (!fault)
@@ -184,7 +188,7 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
     fault->from_ns = MIN(fault->from_ns, request->start_ns);
     fault->to_ns = MAX(fault->to_ns, request->end_ns);
     fault->phase_differs = true;
-    fault->later |= !request->first;
+    fault->later |= !request->first && net_ns >= a->options.stall_ns;
     fault_add_request(a, fault, request, net_ns, VICTIM_CAUSED);
 }
 

@@ -92,15 +92,17 @@ static void who_waits_briefly_is_no_victim(void **state)
     feed_done(&feed);
 }
 
-/* A request that is served in pieces, each of them seen; which: the stack of a piece, by its number. */
-static const struct finding *seen_at(struct feed *feed, const char *(*which)(uint32_t))
+/* Three requests that are served in so many pieces, each of them seen; which: the stack of a piece, by its
+ * number. */
+static const struct finding *served_in(struct feed *feed, const char *(*which)(uint32_t),
+                                       const uint32_t pieces[3])
 {
     start(feed);
     for (uint64_t i = 1; i < 4; i++) {
-        uint64_t at = MS(1000 * i), begins = at + MS(2), ends = begins + PIECES * PIECE_NS + MS(2);
+        uint64_t at = MS(1000 * i), begins = at + MS(2), ends = begins + pieces[i - 1] * PIECE_NS + MS(2);
         begin(feed, API, PIECES_FD, "/pieces", at);
         end_turn(feed, API, PIECES_FD, at - US(50), at + US(100));
-        for (uint32_t k = 0; k < PIECES; k++)
+        for (uint32_t k = 0; k < pieces[i - 1]; k++)
             piece_at(feed, begins + k * PIECE_NS, which(k));
         answer(feed, API, PIECES_FD, ends);
         FEED(feed, node_callback, API, API, ends + US(100), US(150), .async_id = 0);
@@ -108,6 +110,11 @@ static const struct finding *seen_at(struct feed *feed, const char *(*which)(uin
     }
     feed_finish(feed);
     return feed_finding(feed, FINDING_event_loop_blocked);
+}
+
+static const struct finding *seen_at(struct feed *feed, const char *(*which)(uint32_t))
+{
+    return served_in(feed, which, (const uint32_t[]){PIECES, PIECES, PIECES});
 }
 
 #define PACKAGE "next (/srv/node_modules/level/index.js:3:1)"
@@ -148,6 +155,18 @@ static void goes_on_between_packages(void **state)
     feed_done(&feed);
 }
 
+/* 40 ms are no fault by themselves, but as much a part of one as the 60 ms of another request. */
+static void what_is_nearly_as_long_is_part_of_it(void **state)
+{
+    struct feed feed;
+    const struct finding *f = served_in(&feed, between_packages, (const uint32_t[]){4, 6, 4});
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "cpu_ns")->count, 14 * MS(9), 14 * MS(10));
+    feed_done(&feed);
+    assert_null(served_in(&feed, between_packages, (const uint32_t[]){4, 4, 4}));
+    feed_done(&feed);
+}
+
 static void what_a_package_does_is_its_own(void **state)
 {
     const char *(*const which[])(uint32_t) = {seldom, called_by_the_package, two_functions};
@@ -167,6 +186,7 @@ int main(void)
         cmocka_unit_test(whoever_waits_for_the_pieces_suffers),
         cmocka_unit_test(who_waits_briefly_is_no_victim),
         cmocka_unit_test(goes_on_between_packages),
+        cmocka_unit_test(what_is_nearly_as_long_is_part_of_it),
         cmocka_unit_test(what_a_package_does_is_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
