@@ -380,16 +380,21 @@ static void weigh_load(const struct program *program, struct program_thread *t, 
         glance_weigh(&t->glance, run_ns, wait_ns, now_ns);
 }
 
+/* Native code between JavaScript says nothing of the program: then another look follows. */
 static void glance_into(struct session *session, struct program *program, struct program_thread *t,
                         uint64_t since_ns, uint64_t now_ns)
 {
+    enum { LOOKS_A_TICK = 2 };
     struct stall_report report;
-    if (!glance_is_due(&t->glance, since_ns, now_ns) ||
-        stall_sample(session->sampler, program->proc, (pid_t)t->tid, &report, NULL) < 0)
-        return;
-    if (report.where >= 0 && report.cause != STALL_WAITING)
-        tell_sample(session, program, t, report.at_ns, 0, true, &report);
-    stall_report_done(&report);
+    bool told = false;
+    for (int i = 0; i < LOOKS_A_TICK && !told && glance_is_due(&t->glance, since_ns, now_ns); i++) {
+        if (stall_sample(session->sampler, program->proc, (pid_t)t->tid, &report, NULL) < 0)
+            return;
+        told = report.where >= 0 && report.cause != STALL_WAITING;
+        if (told)
+            tell_sample(session, program, t, report.at_ns, 0, true, &report);
+        stall_report_done(&report);
+    }
 }
 
 static void watch_thread(struct session *session, struct program *program, struct program_thread *t,
