@@ -298,6 +298,7 @@ void analysis_free(struct analysis *a)
     map_done(&a->interned);
     map_done(&a->requests);
     map_done(&a->tuples);
+    map_done(&a->speakers);
     map_done(&a->served);
     map_done(&a->inodes);
     map_done(&a->endpoint_of);

@@ -377,6 +377,8 @@ void verdict_starved(struct analysis *a, struct finding *f, const struct fault *
 void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_many(struct analysis *a, struct finding *f, const struct fault *fault);
+/* Bytes were exchanged with a peer that also speaks by itself (peer_speaks_unasked()). */
+bool verdict_is_unpaired(const struct analysis *a, const struct fault *fault);
 void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_ipc(struct analysis *a, struct finding *f, const struct fault *fault);
 /* verdict_failure.c: */

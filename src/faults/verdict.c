@@ -378,6 +378,12 @@ void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
+bool verdict_is_unpaired(const struct analysis *a, const struct fault *fault)
+{
+    return fault->kind == FINDING_slow_peer && !fault->caller && !fault->asked &&
+           peer_speaks_unasked(a, fault->command);
+}
+
 void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration worst, total;
@@ -406,6 +412,20 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
                   "What was sent to %s was answered late. It is not traced, so only its socket is known; "
                   "the event loop of %s was free to read the answer.",
                   peer, fault->service);
+    if (verdict_is_unpaired(a, fault)) {
+        f->title =
+            finding_say(f,
+                        "Requests of %s waited for %s, which also speaks by itself: %llu time%s, up "
+                        "to %s each, %s in total",
+                        fault->service, peer, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+                        say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
+        f->detail =
+            finding_say(f,
+                        "After something was sent to %s nothing came from it for that long. It also sends "
+                        "without being asked, as brokers do: what came need not be an answer, and who let "
+                        "the requests wait is not known.",
+                        peer);
+    }
     if (fault->unnamed)
         f->detail = finding_say(f,
                                 "%s In %llu of these calls it is not known what was asked: their connections "

@@ -73,6 +73,8 @@ static enum finding_severity of_failure(const struct analysis *a, const struct f
 static enum finding_severity of_peer(const struct analysis *a, const struct fault *fault)
 {
     uint64_t count = fault->count - MIN(fault->excused_count, fault->count);
+    if (verdict_is_unpaired(a, fault))
+        return SEVERITY_INFO;
     if (!fault->excused_count)
         return of_wait(a, fault);
     bool long_enough = count > 1 || fault->blamed_worst_ns >= SLOW_ALONE_NS;

@@ -134,6 +134,37 @@ void connection_serves(struct analysis *a, const struct connection *c)
         a->failed = true;
 }
 
+void peer_spoke(struct analysis *a, struct connection *c, bool asked)
+{
+    uint32_t unasked = asked ? c->asked ? 0 : c->unasked : 1;
+    c->asked += asked;
+    c->unasked += !asked;
+    if (!c->asked || !c->peer_name)
+        return;
+    uint64_t *counts = map_put(&a->speakers, (uintptr_t)c->peer_name, NULL);
+    if (counts)
+        *counts += (uint64_t)asked << 32 | ((uint32_t)*counts < INT32_MAX ? unasked : 0);
+    else
+        a->failed = true;
+}
+
+void peer_speaks(struct analysis *a, const struct connection *c)
+{
+    uint64_t *counts = c->peer_name ? map_put(&a->speakers, (uintptr_t)c->peer_name, NULL) : NULL;
+    if (counts)
+        *counts |= INT32_MAX;
+    else if (c->peer_name)
+        a->failed = true;
+}
+
+bool peer_speaks_unasked(const struct analysis *a, const char *address)
+{
+    enum { UNASKED_MIN = 2 };
+    const uint64_t *counts = address ? map_get(&a->speakers, (uintptr_t)address) : NULL;
+    uint32_t asked = counts ? (uint32_t)(*counts >> 32) : 0, unasked = counts ? (uint32_t)*counts : 0;
+    return unasked >= UNASKED_MIN && unasked >= asked / 2;
+}
+
 const struct process *process_serving(const struct analysis *a, const char *address)
 {
     const uint64_t *known = address ? map_get(&a->served, (uintptr_t)address) : NULL;

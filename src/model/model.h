@@ -176,6 +176,10 @@ struct connection {
     uint8_t pipelined;      /* calls of two requests waited on it at a time */
     uint8_t takes_messages; /* its commands ask for them: they are no request's */
     uint8_t overlaps;       /* an exchange: several requests sent something before the first was answered */
+    /* An exchange: when the last bytes came, how often that was an answer which a request waited for, and how
+     * often nothing had been asked. */
+    uint64_t last_read_ns;
+    uint32_t asked, unasked;
     uint64_t rest_ns; /* when more of a reply was written than its client had taken at once; 0: not since the
                          client read that, UINT64_MAX: the server does not say */
     ARRAY(uint64_t) deliveries; /* messages.c: messages that were taken on it and not dealt with */
@@ -435,8 +439,10 @@ struct analysis {
      * on this machine were waited for by requests, and, from bit 32 on, how many of these were late by
      * themselves (slow.c); of requests that used connections to it, how many waited for one (lanes.c). */
     struct map peer_answers;
-    struct map faults; /* hash of the key -> struct fault * */
-    struct map pieces; /* serial of a request that waited for threads of a pool -> struct pieces * */
+    struct map faults;   /* hash of the key -> struct fault * */
+    struct map pieces;   /* serial of a request that waited for threads of a pool -> struct pieces * */
+    struct map speakers; /* interned "address:port" of a peer, of which it is not known what it speaks ->
+                            connection.asked << 32 | .unasked, of all connections that requests use */
     struct map served; /* interned "address:port" on which a traced process answers -> its struct process * */
     ARRAY(struct consumer *) consumers; /* consumers.c */
     struct queue_message *messages;     /* QUEUE_MESSAGES of them, by sequence modulo; NULL: none was seen */
@@ -527,6 +533,14 @@ void routes_forget(struct analysis *a);
 extern const struct event_reading CONNECTION_EVENTS[];
 bool connection_is_pipe(const struct connection *connection); /* or a UNIX socket; NULL is none */
 struct connection *connection_get(const struct process *process, int32_t fd, uint32_t generation);
+/* Bytes came on a connection of which it is not known what it speaks: the answer that a request waited for
+ * (asked), or by themselves. */
+void peer_spoke(struct analysis *a, struct connection *connection, bool asked);
+/* It has turned out to be a broker. */
+void peer_speaks(struct analysis *a, const struct connection *connection);
+/* Of a peer at an address (interned), on the connections that requests use: whether it speaks by itself
+ * nearly as often as it answers. Then what comes need not be an answer to what was sent before. */
+bool peer_speaks_unasked(const struct analysis *a, const char *address);
 /* Requests are received on it: who calls its address calls this process. */
 void connection_serves(struct analysis *a, const struct connection *connection);
 /* The traced process that answers at an address ("127.0.0.1:80", interned); NULL: none. */

@@ -36,8 +36,7 @@ static struct queue_connection {
  *     and properties, which brokers hand on as they are */
 
 enum { AMQP_START, AMQP_FRAME, AMQP_PREFACE, AMQP_METHOD, AMQP_CONTENT, AMQP_BODY, AMQP_SKIP, AMQP_END };
-enum { PREFACE_BYTES = 8, FRAME_HEAD = 7, CONTENT_HEAD = 12, FRAME_END = 0xce, FRAME_MAX = 1 << 28 };
-enum { FRAME_METHOD = 1, FRAME_CONTENT, FRAME_BODY, FRAME_HEARTBEAT = 8 };
+enum { PREFACE_BYTES = 8 };
 enum {
     BASIC_PUBLISH = 60 << 16 | 40,
     BASIC_DELIVER = 60 << 16 | 60,
@@ -46,14 +45,6 @@ enum {
     BASIC_REJECT = 60 << 16 | 90,
     BASIC_NACK = 60 << 16 | 120
 };
-
-static uint64_t number_at(const char *p, uint64_t bytes)
-{
-    uint64_t number = 0;
-    for (uint64_t i = 0; i < bytes; i++)
-        number = number << 8 | (uint8_t)p[i];
-    return number;
-}
 
 /* Where a text with its length in front ends, in n bytes; 0: it does not. */
 static uint64_t short_text(const char *p, uint64_t n, uint64_t at)
@@ -243,22 +234,6 @@ void queue_bytes_amqp(struct probe_thread *self, struct queue_way *w, bool out, 
  *     MSG subject sid [answer to] bytes    HMSG subject sid [answer to] header bytes, all bytes */
 
 enum { NATS_LINE, NATS_BODY, NATS_BODY_END };
-enum { NATS_PARTS = 6, NATS_BODY_MAX = 1 << 28 };
-
-static unsigned parts_of(const char *p, uint64_t n, struct part *ret_parts)
-{
-    unsigned count = 0;
-    for (uint64_t i = 0; i < n && count < NATS_PARTS;) {
-        while (i < n && (p[i] == ' ' || p[i] == '\t'))
-            i++;
-        uint64_t start = i;
-        while (i < n && p[i] != ' ' && p[i] != '\t')
-            i++;
-        if (i > start)
-            ret_parts[count++] = (struct part){p + start, i - start};
-    }
-    return count;
-}
 
 /* A line that announces a message; false: it is none that can be followed. */
 static bool nats_message(struct probe_thread *self, struct queue_way *w, bool out, const struct part *parts,
@@ -353,7 +328,7 @@ void queue_begins(struct probe_thread *self, int fd, struct descriptor *d)
         c->fd = fd;
         c->generation = d->generation;
         for (int way = 0; way < WAYS; way++) {
-            c->way[way].state = c->way[way].open = c->way[way].lost = 0;
+            c->way[way].state = c->way[way].open = c->way[way].lost = c->way[way].joins = 0;
             c->way[way].have = c->way[way].hashed = c->way[way].queue = 0;
             c->way[way].fetches = c->way[way].answers = 0;
             c->way[way].gives = false;
@@ -363,10 +338,66 @@ void queue_begins(struct probe_thread *self, int fd, struct descriptor *d)
     }
 }
 
+enum { LOOKS_MAX = 255, JOINS_MAX = 64 };
+
+/* What is read of TLS is in the clear, what is written is not. */
+static bool is_encrypted(const char *p, uint64_t n)
+{
+    enum { TLS_FIRST = 20, TLS_LAST = 23, TLS_MAJOR = 3 };
+    return n > 1 && p[0] >= TLS_FIRST && p[0] <= TLS_LAST && p[1] == TLS_MAJOR;
+}
+
+/* One direction of a connection that was joined in the middle: whether a message begins with these bytes, so
+ * that it can be followed from here on. Where none does, again and again, it never is; nor are the messages
+ * that are taken where what is written cannot be read. */
+static bool joins(struct queue_connection *c, uint8_t wire, bool out, const char *p, uint64_t n)
+{
+    struct queue_way *w = &c->way[out ? WAY_OUT : WAY_IN];
+    if (queue_begins_here(wire, out, p, n)) {
+        w->joins = 0;
+        w->state = wire == SONDE_wire_amqp ? AMQP_FRAME : NATS_LINE;
+        return true;
+    }
+    w->joins--;
+    if (w->joins && !(out && is_encrypted(p, n)))
+        return false;
+    w->joins = 0;
+    w->lost = 1;
+    if (out)
+        c->way[WAY_IN].lost = 1;
+    return false;
+}
+
+bool queue_midway(struct probe_thread *self, int fd, struct descriptor *d, bool out,
+                  const struct buffer *buffers, unsigned count, uint64_t length)
+{
+    bool open = d->protocol == PROTOCOL_UNKNOWN || d->protocol == PROTOCOL_OTHER;
+    int wire = open ? queue_midway_wire(d, out, buffers, count, length) : -1;
+    if (wire < 0) {
+        d->looks++;
+        if (!open || d->looks == LOOKS_MAX)
+            d->queue = 0;
+        return d->protocol == PROTOCOL_WEBSOCKET;
+    }
+    d->protocol = PROTOCOL_COMMANDS;
+    d->commands.wire = (uint8_t)wire;
+    d->queue = 0;
+    queue_begins(self, fd, d);
+    for (int way = 0; d->queue && way < WAYS; way++) {
+        struct queue_way *w = &connections[d->queue - 1].way[way];
+        w->channel = 0;
+        w->joins = wire == SONDE_wire_mqtt ? 0 : JOINS_MAX; /* whose packets were whole up to here */
+    }
+    return d->queue != 0;
+}
+
 static void follow(struct probe_thread *self, const struct descriptor *d, bool out, const char *p, uint64_t n,
                    struct queue_seen_list *seen)
 {
-    struct queue_way *w = &connections[d->queue - 1].way[out ? WAY_OUT : WAY_IN];
+    struct queue_connection *c = &connections[d->queue - 1];
+    struct queue_way *w = &c->way[out ? WAY_OUT : WAY_IN];
+    if (UNLIKELY(w->joins) && !joins(c, d->commands.wire, out, p, n))
+        return;
     if (d->commands.wire == SONDE_wire_amqp)
         queue_bytes_amqp(self, w, out, p, n, seen);
     else if (d->commands.wire == SONDE_wire_nats)

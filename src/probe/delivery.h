@@ -13,6 +13,25 @@ extern bool queue_bee;
  * QUEUE_CONNECTIONS of a process are; of others nothing is recorded. */
 void queue_begins(struct probe_thread *self, int fd, struct descriptor *d);
 
+/* Some bytes of a connection that is older than sonde (d->queue is READS_MIDWAY); out: they are written. Once
+ * they prove that a broker is at its other end, its messages are followed from these bytes on. Returns
+ * whether what is read on it is to be looked at, as a broker's or as a WebSocket's. */
+bool queue_midway(struct probe_thread *self, int fd, struct descriptor *d, bool out,
+                  const struct buffer *buffers, unsigned count, uint64_t length);
+
+/* Of such bytes (delivery_midway.c), which are counted in d: the wire (enum sonde_wire) that the connection
+ * is proved to be of by now; -1: none. */
+int queue_midway_wire(struct descriptor *d, bool out, const struct buffer *buffers, unsigned count,
+                      uint64_t length);
+
+/* Whether n bytes at p begin with a frame or a line of that wire (AMQP or NATS). */
+bool queue_begins_here(uint8_t wire, bool out, const char *p, uint64_t n);
+
+/* Whether bytes in the middle of a connection are whole packets of MQTT. It takes little to look so: several
+ * in a row are needed, with a message among them. */
+enum queue_packets { PACKETS_NONE, PACKETS_OTHER, PACKETS_MESSAGE };
+enum queue_packets queue_packets_mqtt(const struct buffer *buffers, unsigned count, uint64_t length);
+
 /* Records the messages that end in what is written to a broker (d->queue), or what a client of Redis writes
  * where it has commands of streams. */
 void queue_written(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
@@ -37,6 +56,8 @@ struct queue_way {
     uint32_t hashed;
     uint16_t channel, open_channel;
     uint8_t state, open, lost;
+    uint8_t
+        joins;  /* joined in the middle: how often more it is looked whether a message begins; 0: one has */
     bool gives; /* Bee-Queue: it is answered with the ids of queue's jobs */
     /* Bee-Queue: the jobs whose data was asked for, and how often; the newest are in fetched. */
     uint64_t fetched[QUEUE_FETCHED];

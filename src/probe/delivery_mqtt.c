@@ -12,11 +12,13 @@
  * An identity is made of topic and message: identifiers and properties are each end's own. Clients
  * acknowledge what they have received, not what they have dealt with, so that no message is ever told as
  * settled. What is sent again or was retained has been told before, or was sent to nobody. A topic that is
- * named by a number (an alias, level 5) is not followed. */
+ * named by a number (an alias, level 5) is not followed. Of a connection that is older than sonde the level
+ * is not known: properties are taken for a part of the message, as at its other end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/delivery_parts.h"
 
 #include "probe/context.h"
+#include "probe/wire.h"
 
 enum { MQTT_HEAD, MQTT_LENGTH, MQTT_FIELDS, MQTT_PROPERTIES, MQTT_PROPERTY_BYTES, MQTT_BODY, MQTT_SKIP };
 enum { CONNECT = 1, CONNACK, PUBLISH, TYPE_LAST = 15 };
@@ -113,6 +115,67 @@ static void packet_ended(struct queue_way *w, bool out, struct queue_seen_list *
     else if (w->state != MQTT_SKIP) /* it was too short for what it should have */
         w->lost = 1;
     w->state = MQTT_HEAD;
+}
+
+/* ---- packets in the middle of a connection ---- */
+
+/* A topic with its length in front, of a packet of which so many bytes are left; they become fewer. */
+static bool is_topic(struct cursor *c, uint64_t *left)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < 2; i++, --*left) {
+        if (!*left || !at_least_one(c))
+            return false;
+        bytes = bytes << 8 | (uint8_t)next_byte(c);
+    }
+    if (!bytes || bytes > *left)
+        return false;
+    *left -= bytes;
+    for (; bytes; bytes--) {
+        char byte = at_least_one(c) ? next_byte(c) : 0;
+        if ((uint8_t)byte < ' ' || byte == '+' || byte == '#')
+            return false;
+    }
+    return true;
+}
+
+/* Whether a packet of that first byte and length is one that comes after the first. */
+static bool is_packet(uint8_t first, uint64_t length)
+{
+    enum { PUBREL = 6, SUBSCRIBE = 8, UNSUBSCRIBE = 10, PINGREQ = 12, PINGRESP, FLAGS = 15, FLAGS_FIXED = 2 };
+    unsigned type = first >> 4, flags = first & FLAGS;
+    if (type == PUBLISH)
+        return (flags & QOS) != QOS;
+    if (type <= CONNACK)
+        return false;
+    if (type == PINGREQ || type == PINGRESP)
+        return !flags && !length;
+    return flags == (type == PUBREL || type == SUBSCRIBE || type == UNSUBSCRIBE ? FLAGS_FIXED : 0u);
+}
+
+enum queue_packets queue_packets_mqtt(const struct buffer *buffers, unsigned count, uint64_t length)
+{
+    struct cursor c = {.buffers = buffers, .count = count, .left = length};
+    enum queue_packets packets = PACKETS_NONE;
+    while (at_least_one(&c)) {
+        struct queue_way head = {0};
+        int end = 0;
+        uint8_t first = (uint8_t)next_byte(&c);
+        while (!end && at_least_one(&c))
+            end = length_byte(&head, (uint8_t)next_byte(&c));
+        uint64_t left = head.body;
+        if (end <= 0 || left > c.left || !is_packet(first, left))
+            return PACKETS_NONE;
+        if (first >> 4 == PUBLISH) {
+            packets = PACKETS_MESSAGE;
+            if (!is_topic(&c, &left))
+                return PACKETS_NONE;
+        } else if (!packets) {
+            packets = PACKETS_OTHER;
+        }
+        skip_bytes(&c, &left);
+    }
+    return packets;
 }
 
 void queue_bytes_mqtt(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,

@@ -104,4 +104,33 @@ static inline bool decimal(const struct part *part, uint64_t *ret_number)
     return part->length > 0;
 }
 
+/* ---- AMQP 0-9-1 and NATS (delivery.c has their forms) ---- */
+
+enum { FRAME_HEAD = 7, CONTENT_HEAD = 12, FRAME_END = 0xce, FRAME_MAX = 1 << 28 };
+enum { FRAME_METHOD = 1, FRAME_CONTENT, FRAME_BODY, FRAME_HEARTBEAT = 8 };
+enum { NATS_PARTS = 6, NATS_BODY_MAX = 1 << 28 };
+
+static inline uint64_t number_at(const char *p, uint64_t bytes)
+{
+    uint64_t number = 0;
+    for (uint64_t i = 0; i < bytes; i++)
+        number = number << 8 | (uint8_t)p[i];
+    return number;
+}
+
+static inline unsigned parts_of(const char *p, uint64_t n, struct part *ret_parts)
+{
+    unsigned count = 0;
+    for (uint64_t i = 0; i < n && count < NATS_PARTS;) {
+        while (i < n && (p[i] == ' ' || p[i] == '\t'))
+            i++;
+        uint64_t start = i;
+        while (i < n && p[i] != ' ' && p[i] != '\t')
+            i++;
+        if (i > start)
+            ret_parts[count++] = (struct part){p + start, i - start};
+    }
+    return count;
+}
+
 #endif

@@ -92,7 +92,10 @@ struct descriptor *descriptor_meet(struct probe_thread *self, int fd, uint64_t k
     struct descriptor *d = &descriptors[fd];
     if (d->key != key) {
         note_used(fd);
-        *d = (struct descriptor){.key = key, .generation = d->generation + 1, .unnumbered = midway[fd]};
+        *d = (struct descriptor){.key = key,
+                                 .generation = d->generation + 1,
+                                 .unnumbered = midway[fd],
+                                 .queue = midway[fd] ? READS_MIDWAY : 0};
         midway[fd] = false;
         tell_connection(self, fd, d);
     } else if (!d->commands.state && !d->commands.lost && !d->known_peer) {

@@ -579,18 +579,22 @@ struct descriptor {
     uint8_t unnumbered; /* commands went over it before sonde came: theirs cannot be numbered */
     uint8_t known_peer; /* both addresses were recorded */
     uint8_t protocol;   /* enum protocol */
+    uint8_t looks;      /* READS_MIDWAY: how often it was looked whether it is a broker's */
     struct commands commands;
     uint8_t websocket_server;
     uint8_t websocket_asked; /* HTTP client: the newest request wants the connection to become one */
     uint8_t chunked;         /* HTTP server: the response being written is chunked */
     uint8_t queue;           /* what is read on it is looked at: a broker's, 1 + its place in delivery.c;
-                                READS_PREPARED; 0: it is not */
+                                READS_PREPARED, READS_MIDWAY; 0: it is not */
+    uint8_t packets;         /* READS_MIDWAY: how often in a row what passed were packets of MQTT ... */
+    uint8_t packets_message; /* ... and a message was among them */
     uint64_t http2_session;  /* the newest that was told */
     struct websocket websocket[2];
 } __attribute__((aligned(64)));
 
-/* Of a connection to MySQL: the answer to a statement that is prepared comes next. */
-enum { READS_PREPARED = 255 };
+/* Of a connection to MySQL: the answer to a statement that is prepared comes next. Of one that is older than
+ * sonde: it may be a broker's (queue_midway()). */
+enum { READS_MIDWAY = 254, READS_PREPARED };
 
 enum protocol {
     PROTOCOL_UNKNOWN,

@@ -187,16 +187,24 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
     unsigned first = 0;
     while (first < count && !buffers[first].length)
         first++;
-    if (first == count || d->protocol >= PROTOCOL_COMMANDS)
+    if (first == count || d->protocol >= PROTOCOL_COMMANDS) {
+        if (UNLIKELY(d->queue == READS_MIDWAY))
+            (void)queue_midway(self, fd, d, true, buffers, count, length);
         return;
+    }
     const char *p = buffers[first].base;
     uint64_t n = buffers[first].length;
     if (server_response(self, fd, d, p, n, now) || client_request(self, fd, d, p, n, now, context))
         return;
     if (d->protocol == PROTOCOL_UNKNOWN)
         d->protocol = begins_commands(d, buffers, count, length) ? PROTOCOL_COMMANDS : PROTOCOL_OTHER;
-    if (d->protocol == PROTOCOL_COMMANDS && d->commands.wire >= SONDE_wire_amqp)
-        queue_begins(self, fd, d);
+    if (d->queue == READS_MIDWAY && d->protocol == PROTOCOL_OTHER) {
+        (void)queue_midway(self, fd, d, true, buffers, count, length);
+    } else if (d->protocol == PROTOCOL_COMMANDS) {
+        d->queue = 0;
+        if (d->commands.wire >= SONDE_wire_amqp)
+            queue_begins(self, fd, d);
+    }
 }
 
 void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,

@@ -7,6 +7,7 @@
 
 #include "protocols/protocols.h"
 #include "model/reading.h"
+#include "base/clock.h"
 
 enum { EPHEMERAL_PORTS = 32768 };
 
@@ -69,15 +70,33 @@ bool exchange_joins(struct connection *c, uint64_t number)
     return true;
 }
 
+void exchange_is_of(struct analysis *a, struct connection *c, const struct protocol *protocol)
+{
+    while (!c->protocol && calls_open(c) && c->calls.at[c->first_call].kind == VSPAN_other)
+        call_finish_first(a, c, c->calls.at[c->first_call].sent_ns);
+    if (!c->protocol && c->asked && protocol->wire >= SONDE_wire_amqp)
+        peer_speaks(a, c);
+    c->protocol = protocol;
+}
+
+/* More of a long answer follows sooner than that. */
+static const uint64_t PAUSE_NS = 10 * NS_PER_MS;
+
 static struct context input(struct analysis *a, struct thread *thread, struct connection *c,
                             const struct item *io, size_t replies)
 {
     struct call *call = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
-    if (!call && !c->calls_gone)
-        return UNDECIDED;
-    if (!call || call->sent_ns >= io->start_ns) /* where the server speaks first, it greets who connected */
+    bool asked = call && call->sent_ns < io->start_ns, bytes = io->id != 0,
+         paused = c->last_read_ns && io->start_ns > c->last_read_ns + PAUSE_NS;
+    if (bytes)
+        c->last_read_ns = io->end_ns;
+    if (!asked && bytes && paused)
+        peer_spoke(a, c, false);
+    if (!asked) /* where the server speaks first, it greets who connected */
         return c->calls_gone ? decided(NULL, KNOWN_NOT, VSPAN_NONE) : UNDECIDED;
     struct request *owner = request_open(a, call->owner);
+    if (owner)
+        peer_spoke(a, c, true);
     struct context context = decided(owner, owner ? KNOWN_INFERRED : call->known, call->span);
     call_finish_first(a, c, io->start_ns);
     return context;

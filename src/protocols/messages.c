@@ -12,6 +12,7 @@
 #include "protocols/http.h"
 #include "protocols/protocols.h"
 #include "protocols/messages.h"
+#include "protocols/exchange.h"
 #include "protocols/websocket.h"
 #include "base/clock.h"
 
@@ -339,7 +340,7 @@ static void message_event(struct analysis *a, struct thread *thread, const struc
     if (!c)
         return;
     if (!c->protocol)
-        c->protocol = command_protocol((uint8_t)U(e, queue_message_wire));
+        exchange_is_of(a, c, command_protocol((uint8_t)U(e, queue_message_wire)));
     switch (U(e, queue_message_step)) {
     case SONDE_queue_step_sent:
         sent(a, thread, c, e);

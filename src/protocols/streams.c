@@ -1,6 +1,7 @@
 /* What is written to a stream, and its end, whatever the protocol: handed to the connection's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocols/commands.h"
+#include "protocols/exchange.h"
 #include "protocols/protocols.h"
 #include "model/model.h"
 
@@ -13,7 +14,7 @@ static void written(struct analysis *a, struct thread *thread, const struct even
     c->bytes_written += U(e, stream_write_bytes);
     c->last_write_ns = e->time_ns;
     if (U(e, stream_write_messages) && (c->protocol || !connection_is_pipe(c)))
-        c->protocol = command_protocol((uint8_t)U(e, stream_write_wire));
+        exchange_is_of(a, c, command_protocol((uint8_t)U(e, stream_write_wire)));
     const struct protocol *protocol = connection_protocol(c);
     if (protocol->written)
         protocol->written(a, thread, c, e);

@@ -11,6 +11,7 @@
 //             evidence: values that it must have, or functions that accept them
 //   answers   other than 200, as they are planted
 //   also      kinds of warnings that are true besides
+//   attached  the system tests attach to it
 // Without `expected` it is healthy, and nothing may be warned of.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -232,11 +233,11 @@ export const ROWS = [
     healthy('nats', [QUICK, { path: '/price', clients: 2, count: 20, pause: 10 }], { store: 'nats' }),
     { application: 'nats', store: 'nats', trouble: 'slow', load: [QUICK, { path: '/price', clients: 2, count: 8, pause: 10 }],
         expected: [{ kind: 'slow-peer', text: /prices\.list/, victims: ['/price'], amount: ['waited_ns', 'job', 'ns'] }] },
-    { application: 'nats', store: 'nats', trouble: 'work', load: [QUICK, { path: '/price', clients: 1, count: 8, pause: 30 }],
+    { application: 'nats', store: 'nats', trouble: 'work', attached: true, load: [QUICK, { path: '/price', clients: 1, count: 8, pause: 30 }],
         expected: [{ kind: 'event-loop-blocked', at: 'nats.js work', victims: ['/price'], amount: ['cpu_ns', 'work', 'cpu_ns'] }] },
 
     healthy('mqtt', [QUICK, { path: '/order', clients: 2, count: 20, pause: 10 }]),
-    { application: 'mqtt', trouble: 'work', load: [QUICK, { path: '/order', clients: 1, count: 8, pause: 30 }],
+    { application: 'mqtt', trouble: 'work', attached: true, load: [QUICK, { path: '/order', clients: 1, count: 8, pause: 30 }],
         expected: [{ kind: 'event-loop-blocked', at: 'mqtt.js work', amount: ['cpu_ns', 'work', 'cpu_ns'] }] },
 
     // Over HTTP every gRPC call is answered with 200: how it ended is its own status.

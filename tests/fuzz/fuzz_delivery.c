@@ -1,5 +1,5 @@
 /* The readers of what goes to brokers and comes from them: however the bytes are cut, the same messages are
- * seen, and no byte beyond a buffer is read. */
+ * seen, and no byte beyond a buffer is read, nor where a connection is joined in the middle. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +65,42 @@ static void follow(unsigned kind, struct queue_way *w, const uint8_t *bytes, siz
     free(copy);
 }
 
+/* A connection that is older than sonde: pieces that are read and written in turn. */
+static void join(const uint8_t *bytes, size_t size, size_t most)
+{
+    static struct probe_thread thread;
+    struct descriptor d = {.unnumbered = 1, .queue = READS_MIDWAY};
+    bool out = false;
+    for (size_t at = 0; at < size; at += most, out = !out) {
+        size_t length = most < size - at ? most : size - at;
+        char *copy = malloc(length);
+        if (!copy)
+            abort();
+        memcpy(copy, bytes + at, length);
+        const struct buffer buffer = {copy, length};
+        bool follows =
+            d.queue && (d.queue != READS_MIDWAY || queue_midway(&thread, 3, &d, out, &buffer, 1, length));
+        if (follows && (d.protocol != PROTOCOL_COMMANDS || d.commands.wire < SONDE_wire_amqp))
+            abort();
+        if (follows && out)
+            queue_written(&thread, 3, &d, &buffer, 1, length, 0);
+        else if (follows)
+            queue_read(&thread, &d, copy, length);
+        free(copy);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    enum { MIDWAY = 0x80 };
     if (size < 2)
         return 0;
+    if (data[0] & MIDWAY) {
+        join(data + 2, size - 2, 1 + data[1]);
+        return 0;
+    }
     unsigned kind = (data[0] & 0xf) % 8;
     size_t most = 1 + data[1] % 16;
     data += 2;

@@ -196,6 +196,88 @@ static void a_broker_that_sends_by_itself_is_not_late(void **state)
     feed_done(&feed);
 }
 
+/* Four requests that each wait for what comes on a connection of which it is not known what it speaks. It is
+ * answered in so many parts, gap_ns apart. */
+static const struct report *exchanges(struct feed *feed, unsigned parts, uint64_t gap_ns)
+{
+    start(feed);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = MS(150);
+        begin(feed, API, 30, "/order", at);
+        FEED(feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        end_turn(feed, API, 30, at - US(50), at + US(100));
+        answer(feed, API, 30, at + took_ns);
+        FEED(feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        for (unsigned k = 0; k < parts; k++)
+            FEED(feed, stream_io, API, API, at + took_ns + US(20) + k * gap_ns, US(110), .fd = 8,
+                 .generation = 1, .events = 1, .bytes = 100);
+    }
+    return feed_finish(feed);
+}
+
+static void who_speaks_unasked_need_not_have_answered(void **state)
+{
+    struct feed feed;
+    const struct finding *f = find(exchanges(&feed, 2, MS(300)), FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_INFO);
+    assert_non_null(strstr(f->title, "127.0.0.1:3306, which also speaks by itself"));
+    feed_done(&feed);
+    /* The rest of a long answer follows at once. */
+    f = find(exchanges(&feed, 9, US(500)), FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    feed_done(&feed);
+}
+
+/* What was sent before it is known that a broker is at the other end is no question either. */
+static void what_turns_out_to_be_a_brokers_was_no_exchange(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = MS(1000);
+        begin(&feed, API, 30, "/order", at);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        if (i == 0)
+            FEED(&feed, stream_write, API, API, at + US(60), 0, .fd = 8, .generation = 1, .bytes = 60,
+                 .messages = 1, .wire = SONDE_wire_amqp);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        answer(&feed, API, 30, at + took_ns - US(400));
+        FEED(&feed, node_callback, API, API, at + took_ns - US(390), US(90), .async_id = 7);
+        FEED(&feed, stream_io, API, API, at + took_ns - US(380), US(110), .fd = 8, .generation = 1,
+             .events = 1, .bytes = 100);
+    }
+    const struct report *report = feed_finish(&feed);
+    assert_null(find(report, FINDING_slow_peer));
+    assert_non_null(find(report, FINDING_unexplained_wait));
+    feed_done(&feed);
+}
+
+/* It takes some packets to know that it is a broker: what was asked before is not held against it. */
+static void a_broker_that_is_known_late_is_not_late(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = MS(700);
+        begin(&feed, API, 30, "/order", at);
+        FEED(&feed, stream_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60,
+             .messages = i == 1, .wire = SONDE_wire_mqtt);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        answer(&feed, API, 30, at + took_ns);
+        FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        FEED(&feed, stream_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
+             .events = 1, .bytes = 100);
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_INFO);
+    assert_int_equal(finding_get_evidence(f, "calls_count")->count, 1);
+    feed_done(&feed);
+}
+
 /* One connection was open before tracing began, so that what is asked on it is not known. */
 static void one_peer_is_one_finding(void **state)
 {
@@ -569,6 +651,9 @@ int main(void)
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
         cmocka_unit_test(an_answer_that_others_are_answered_with),
         cmocka_unit_test(a_broker_that_sends_by_itself_is_not_late),
+        cmocka_unit_test(who_speaks_unasked_need_not_have_answered),
+        cmocka_unit_test(what_turns_out_to_be_a_brokers_was_no_exchange),
+        cmocka_unit_test(a_broker_that_is_known_late_is_not_late),
         cmocka_unit_test(one_peer_is_one_finding),
         cmocka_unit_test(a_prepared_statement_is_one_finding_with_its_first_time),
         cmocka_unit_test(a_traced_service_is_not_called_untraced),

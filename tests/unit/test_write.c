@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe_in_test.h"
 
+#include <unistd.h>
+
 #include "probe/context.h"
 
 static struct probe_thread *thread;
@@ -163,6 +165,50 @@ static void a_reused_descriptor_is_a_new_generation(void **state)
     assert_int_equal(w->first_message, 1);
 }
 
+/* The connection at descriptor 3 is older than sonde. */
+static int older_connection(void)
+{
+    const void *payload;
+    while (take_record(thread, &payload))
+        ;
+    assert_int_equal(dup2(0, 3), 3);
+    descriptors_begin_midway(4);
+    return new_connection();
+}
+
+/* Of a connection that is older than sonde: a PING alone tells nothing, a message does. */
+static void a_broker_is_recognised_in_the_middle(void **state)
+{
+    int c = older_connection();
+    const struct record_stream_write *w = sent(c, "PING\r\n");
+    assert_int_equal(w->messages, 0);
+    static const char MESSAGE[] = "PUB prices.list 5\r\nhello\r\n";
+    const struct buffer buffers[] = {{MESSAGE, 0}, {MESSAGE, sizeof(MESSAGE) - 1}};
+    write_seen(thread, 3, (uint64_t)c, buffers, 2, sizeof(MESSAGE) - 1, 0, ticks());
+    const struct record_queue_message *m = expect_record(thread, SONDE_EVENT_queue_message);
+    assert_int_equal(m->step, SONDE_queue_step_sent);
+    assert_int_equal(m->bytes, 5);
+    w = expect_record(thread, SONDE_EVENT_stream_write);
+    assert_int_equal(w->wire, SONDE_wire_nats);
+    assert_int_equal(w->messages, 1);
+    assert_int_equal(w->first_message, 0);
+    /* A newer one is recognised by its first bytes only. */
+    w = sent(new_connection(), MESSAGE);
+    assert_int_equal(w->messages, 0);
+    close(3);
+}
+
+/* Commands that stand at the beginning of a write are followed wherever the connection is. */
+static void redis_is_followed_in_the_middle(void **state)
+{
+    int c = older_connection();
+    const struct record_stream_write *w = sent(c, "*1\r\n$4\r\nPING\r\n");
+    assert_int_equal(w->messages, 1);
+    assert_int_equal(w->first_message, 0);
+    assert_int_equal(descriptors[3].queue, 0);
+    close(3);
+}
+
 /* Random bytes never crash it and never read past a buffer (the sanitizers watch). */
 static void random_bytes(void **state)
 {
@@ -302,6 +348,8 @@ int main(void)
         cmocka_unit_test(responses_are_recognised),
         cmocka_unit_test(requests_leave_their_query_behind),
         cmocka_unit_test(a_reused_descriptor_is_a_new_generation),
+        cmocka_unit_test(a_broker_is_recognised_in_the_middle),
+        cmocka_unit_test(redis_is_followed_in_the_middle),
         cmocka_unit_test(random_bytes),
         cmocka_unit_test(full_rings_drop_and_count),
         cmocka_unit_test(a_signal_handler_cannot_tear_a_record),

@@ -15,7 +15,9 @@ HOOK(void, node_stream_read, void *listener, long count, const struct buffer *bu
     struct descriptor *d = self && count > 0 && self->stream_fd >= 0 ? descriptor_get(self->stream_fd) : NULL;
     if (d)
         self->stream_bytes += (uint32_t)count;
-    if (!d || (d->protocol != PROTOCOL_WEBSOCKET && !d->queue)) {
+    if (!d || (d->protocol != PROTOCOL_WEBSOCKET && !d->queue) ||
+        (d->queue == READS_MIDWAY &&
+         !queue_midway(self, self->stream_fd, d, false, buffer, 1, (uint64_t)count))) {
         sonde_orig_node_stream_read(listener, count, buffer);
         return;
     }
