@@ -240,6 +240,14 @@ static bool server_tells(const struct connection *client)
     return numbered && client->mirror && client->mirror->tells;
 }
 
+/* Executed in the same iteration of the server's loop before the stretch began: its reply is written when all
+ * that came in has been executed. */
+static bool reply_is_kept(const struct connection *c, const struct call *call, const struct stretch *s)
+{
+    return call->number && c->replied_ns && call->work_end_ns && call->work_end_ns <= s->start_ns &&
+           !call->ready_ns;
+}
+
 /* Of the oldest that waits on the connection which the command came on it is not said that it queued: it may
  * be the command itself. */
 static void held_on(struct analysis *a, struct connection *c, struct stretch *s)
@@ -248,6 +256,8 @@ static void held_on(struct analysis *a, struct connection *c, struct stretch *s)
     bool itself = c->key == s->client_id;
     for (size_t i = caller->first_call; i < caller->calls.count; i++) {
         const struct call *call = &caller->calls.at[i];
+        if (call->kind == VSPAN_command && reply_is_kept(c, call, s))
+            stretch_victim_chain(a, s, request_get(a, call->owner), s->end_ns - s->start_ns, VICTIM_WAITED);
         if (call->kind != VSPAN_command || call->number || call->sent_ns <= c->replied_ns ||
             call->sent_ns >= s->end_ns)
             continue;

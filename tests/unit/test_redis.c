@@ -145,6 +145,34 @@ static void slow_command_and_who_queued(void **state)
     feed_done(&feed);
 }
 
+/* What was executed just before is answered only after the slow command, since replies are written at the end
+ * of the server's iteration; what was answered before it has lost nothing, although nobody has read the
+ * answer. */
+static void executed_before_and_answered_after(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request_with_commands(&feed, 29, "/answered", 8, 1, 1, MS(1));
+    command(&feed, OTHER_ID, 1, GET, MS(2), US(10));
+    reply(&feed, OTHER_ID, MS(2) + US(20));
+    request_with_commands(&feed, 31, "/quick", 8, 2, 1, MS(3));
+    request_with_commands(&feed, 30, "/slow", 7, 1, 1, MS(4));
+    command(&feed, OTHER_ID, 2, GET, MS(5), US(10));
+    command(&feed, CLIENT_ID, 1, KEYS, MS(105), MS(100));
+    reply(&feed, CLIENT_ID, MS(105) + US(10));
+    reply(&feed, OTHER_ID, MS(105) + US(20));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_slow_command);
+    assert_int_equal(f->affected_count, 2);
+    array_foreach (&f->affected, one) {
+        bool slow = strcmp(one->path, "/slow") == 0;
+        assert_string_equal(one->path, slow ? "/slow" : "/quick");
+        assert_string_equal(one->role, slow ? "ran it" : "waited");
+        assert_int_equal(one->delay_ns, MS(100));
+    }
+    feed_done(&feed);
+}
+
 /* A job sends KEYS for no request that is known; requests share its connection and stand behind it. The job's
  * own next command is nobody's. */
 static void nobodys_command_and_who_queued(void **state)
@@ -359,6 +387,7 @@ int main(void)
         cmocka_unit_test(server_may_be_faster),
         cmocka_unit_test(unproved_is_not_joined),
         cmocka_unit_test(slow_command_and_who_queued),
+        cmocka_unit_test(executed_before_and_answered_after),
         cmocka_unit_test(nobodys_command_and_who_queued),
         cmocka_unit_test(without_numbers_who_waited_is_known),
         cmocka_unit_test(fifty_in_flight),
