@@ -80,6 +80,8 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
         bin->between_ns += between_ns;
         bin->heap_bytes = heap_after;
     }
+    if (major && last && external) /* not less than external_bytes: see above */
+        g->external_came_bytes += external - last->external_bytes;
     if (major && heap_after)
         add_major(a, g,
                   &(struct gc_major){.end_ns = end_ns,
@@ -88,7 +90,7 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
                                      .between_ns = g->between_ns,
                                      .memory_bytes = UINT64_MAX,
                                      .external_bytes = UINT64_MAX,
-                                     .external_before_bytes = external,
+                                     .external_came_bytes = g->external_came_bytes,
                                      .before_bytes = heap_before,
                                      .peak_bytes = g->peak_bytes});
 }
@@ -285,21 +287,17 @@ static bool trend_rises(const struct trend *t, size_t n)
     return t->last > t->first && t->last >= t->most - t->most / 20 && t->rises * 4 >= (n - 1) * 3;
 }
 
-/* Of what had come since the collection before, each found at least half alive. Where load rises, most of
- * what came is garbage by then. */
-static bool most_stayed(const struct gc_major *m, size_t n)
+/* At least half of what came between the first and the last is still there. Of Buffers that live as long as
+ * their requests, of which more and more are served at a time, most of what came is not. */
+static bool most_stayed(const struct gc_major *first, const struct gc_major *last)
 {
-    for (size_t i = 1; i < n; i++)
-        if (m[i].external_bytes <= m[i - 1].external_bytes ||
-            (m[i].external_bytes - m[i - 1].external_bytes) * 2 <
-                m[i].external_before_bytes - MIN(m[i].external_before_bytes, m[i - 1].external_bytes))
-            return false;
-    return true;
+    return (last->external_bytes - first->external_bytes) * 2 >=
+           last->external_came_bytes - first->external_came_bytes;
 }
 
 /* V8 counts what objects hold outside of the heap, and collects whenever that has grown by 64 MB. It frees it
  * on threads of its own after a collection, so what is alive is the least that was counted until the next
- * one. The count is exact, like the heap's, and needs no more collections than that. */
+ * one. The count is exact, like the heap's, so few collections tell, if little of what came was garbage. */
 static bool external_grows(const struct thread *thread, uint64_t end_ns)
 {
     size_t n;
@@ -309,7 +307,7 @@ static bool external_grows(const struct thread *thread, uint64_t end_ns)
         return false;
     struct trend t =
         trend_of(m, n, offsetof(struct gc_major, external_bytes), middle_ns(thread, m, n, end_ns));
-    if (!trend_rises(&t, n) || (n < MAJORS_NEEDED && !most_stayed(m, n)))
+    if (!trend_rises(&t, n) || !most_stayed(&m[0], &m[n - 1]))
         return false;
     uint64_t grown = t.last - t.first;
     return grown >= MAX(4 * GROWTH_MIN_BYTES, n < MAJORS_NEEDED ? t.first : t.first / 2) &&

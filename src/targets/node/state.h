@@ -37,8 +37,8 @@ struct loop_watch {
 struct gc_major {
     uint64_t end_ns, heap_bytes, time_ns, between_ns;
     uint64_t memory_bytes; /* the least that the process had from then to the next; UINT64_MAX: not known */
-    /* What objects hold outside of the heap, likewise, and what they held when it began; 0: not told. */
-    uint64_t external_bytes, external_before_bytes;
+    /* What objects hold outside of the heap, likewise, and all that they got there until then. */
+    uint64_t external_bytes, external_came_bytes;
     uint64_t before_bytes;
     uint64_t peak_bytes; /* the most that the heap had until then, as far as collections tell */
 };
@@ -51,6 +51,7 @@ struct gc_watch {
     uint64_t count[2], collecting_ns[2]; /* minor, major */
     uint64_t time_ns, between_ns, last_end_ns, longest_ns, heap_bytes, freed_bytes;
     uint64_t memory_bytes;         /* of the process, as last told; 0: not told */
+    uint64_t external_came_bytes;  /* as struct gc_major's, so far */
     uint64_t peak_bytes;           /* the most that the heap had before a collection */
     ARRAY(struct gc_major) majors; /* at most MAJORS_MAX: the older ones thinned out */
     struct gc_recent recent[GC_RECENT];
