@@ -9,7 +9,7 @@ const { begin, ready, trouble } = require('./truth.js');
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-application-'));
 process.on('exit', () => fs.rmSync(folder, { recursive: true }));
 const db = new Level(folder, { valueEncoding: 'json' });
-const ENTRIES = trouble === 'scan' ? 60_000 : 200;
+const ENTRIES = trouble === 'scan' ? 150_000 : 200;
 
 const app = express();
 app.get('/total', async (request, response) => { // planted scan
