@@ -81,7 +81,7 @@ export function farRequests(requests, asked, findings, planted) {
             // What they who hold a queue had no CPU for themselves is not charged to them.
             const unserved = Object.entries(QUEUES).reduce((total, [kind, what]) => {
                 const charged = its.filter(([finding]) => finding.kind === kind && planted(finding));
-                const queued = (critical_path?.steps || []).reduce((sum, step) => sum + (step.what === what ? step.duration_ns : 0), 0);
+                const queued = (critical_path?.steps || []).reduce((sum, step) => sum + (step.what === what ? step.duration_ns - (step.no_cpu_ns ?? 0) : 0), 0);
                 return total + (charged.length ? Math.max(0, queued - charged.reduce((sum, [, delay]) => sum + delay, 0)) : 0);
             }, 0);
             for (const [finding, delay] of its) {

@@ -103,7 +103,8 @@ uint64_t path_step_no_cpu(const struct path_step *step, uint64_t *ret_loop_ns)
 {
     uint64_t took_ns = step->end_ns - step->start_ns, runnable_ns = MIN(step->spent.runnable_ns, took_ns);
     uint64_t running_ns = MIN(step->spent.running_ns, took_ns - runnable_ns);
-    bool works = step->class == PATH_RUN || step->class == PATH_LOOP || step->class == PATH_POOL;
+    bool works = step->class == PATH_RUN || step->class == PATH_LOOP || step->class == PATH_POOL ||
+                 step->class == PATH_POOL_QUEUE;
     bool other = step->class == PATH_OTHER && (running_ns + runnable_ns) * 10 > took_ns;
     *ret_loop_ns = step->timed && other ? running_ns : 0;
     return step->timed && (works || other) ? runnable_ns : 0;

@@ -222,7 +222,8 @@ static void find_times(struct request *request, const struct thread *loop)
         /* What is not seen may be that its loop had no CPU. */
         bool of_loop = s->class == PATH_RUN || s->class == PATH_LOOP || s->class == PATH_OTHER;
         const struct thread *thread = of_loop && !s->service ? loop : NULL;
-        if (!s->service && s->class == PATH_POOL && loop) {
+        /* Of a wait for a pool thread: of the one that took the operation in the end. */
+        if (!s->service && (s->class == PATH_POOL || s->class == PATH_POOL_QUEUE) && loop) {
             uint64_t *slot = map_get(&loop->process->threads, (uint64_t)request->spans.at[s->span].peer_tid);
             thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
         }

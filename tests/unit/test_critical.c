@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/path_words.h"
 #include "feed_services.h"
 
 static uint64_t class_ns(const struct request *request, enum path_class class, const char *service)
@@ -41,6 +42,28 @@ static void pool_work_is_queue_run_and_loop(void **state)
     assert_in_range(class_ns(r, PATH_LOOP, NULL), MS(10), MS(10) + US(20));
     assert_int_equal(path_dominant(r)->class, PATH_POOL);
     assert_string_equal(path_dominant(r)->name, "fs_read");
+    feed_done(&feed);
+}
+
+/* The thread that takes the operation in the end has no CPU for a while, with what it does before. */
+static void who_waits_for_a_pool_thread_may_wait_for_a_cpu(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/file", MS(1));
+    FEED(&feed, uv_submit, API, API, MS(2), 0, .request = 99, .kind = 3);
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    FEED(&feed, sched_switch, 1, 1, MS(17), MS(12), .pid = API, .tid = API + 1, .runnable_ns = MS(12),
+         .fd = -1, .call = SONDE_SYSCALL_NONE, .reason = SONDE_off_reason_preempted);
+    FEED(&feed, uv_run, API, API + 1, MS(60), MS(40), .request = 99, .kind = 3);
+    answer(&feed, API, 30, MS(71));
+    FEED(&feed, node_callback, API, API, MS(72), MS(2) - US(10), .async_id = 5);
+    FEED(&feed, uv_done, API, API, MS(72), MS(2), .request = 99, .kind = 3);
+    feed_finish(&feed);
+    uint64_t no_cpu_ns = 0, loop_ns;
+    array_foreach (&feed_kept(&feed, "/file")->path_steps, s)
+        no_cpu_ns += s->class == PATH_POOL_QUEUE ? path_step_no_cpu(s, &loop_ns) : 0;
+    assert_int_equal(no_cpu_ns, MS(12));
     feed_done(&feed);
 }
 
@@ -207,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pool_work_is_queue_run_and_loop),
+        cmocka_unit_test(who_waits_for_a_pool_thread_may_wait_for_a_cpu),
         cmocka_unit_test(a_path_of_very_many_steps_is_followed_for_a_while),
         cmocka_unit_test(a_traced_service_is_followed),
         cmocka_unit_test(an_opaque_peer_is_not_blamed_for_the_own_loop),
