@@ -254,7 +254,7 @@ void consumers_request_done(struct analysis *a, struct request *request);
 
 /* lock.c: whether a function waits for a lock, and surely so. Of a stretch in one that was run_queue_ns
  * without a CPU, the time that it lasted because it or another thread of its process had none (collects:
- * it waits for several, V8's own, and no longer than for the one that had none for longest); whether it is
+ * it waits for several threads of V8's own, so at least for the one that had none for longest); whether it is
  * the lock's doing at all. */
 bool is_lock(const char *function);
 bool is_named_lock(const char *function);

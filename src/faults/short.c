@@ -9,9 +9,8 @@
 #include "base/clock.h"
 
 enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16, ENDPOINTS_MAX = 8 };
-/* Where one request of an endpoint takes as long as a stall, others that take this part of it are part of
- * that.
- */
+/* Where one request of an endpoint takes as long as a stall, others that take at least this part of a stall
+ * are told with it. */
 enum { LEAST_PART = 2 };
 /* The application's function between those of packages is in at least this part of the samples. */
 enum { GOES_ON_PART = 5 };

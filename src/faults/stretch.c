@@ -282,8 +282,7 @@ void stretch_victim_chain(struct analysis *a, struct stretch *s, const struct re
         stretch_victim(a, s, request, delay_ns, role);
 }
 
-/* When the first of the calls and operations that have not ended was done, by its span: a callback may have
- * begun since that was not its own. 0: none was. */
+/* When the first of the calls and operations that it waits for was done; 0: none was. */
 static uint64_t open_done_ns(const struct request *request)
 {
     uint64_t first_ns = 0;
@@ -306,7 +305,7 @@ static uint64_t open_done_ns(const struct request *request)
  * If that is still going on elsewhere, it lost nothing; if nothing is known of it, it could have gone on. */
 uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns)
 {
-    uint64_t ready_ns = request->ready_ns ? request->ready_ns : open_done_ns(request);
+    uint64_t ready_ns = open_done_ns(request);
     if (!ready_ns && request->open_calls)
         return 0;
     if (!ready_ns)

@@ -126,8 +126,8 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
                      : "";
     f->detail = finding_say(
         f,
-        "The event loop was free to go on with them and none of their operations was known to be in "
-        "progress (what it was busy with meanwhile is left out): a lock or a "
+        "For that long the event loop was free to go on with them, and none of their operations was known "
+        "to be in progress: a lock or a "
         "queue of the program's own, an event of another request, a timer of a library, or "
         "something that sonde does not trace.%s%s%s%s%s",
         timer, busy, work, broker, ambiguous);

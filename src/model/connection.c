@@ -346,13 +346,10 @@ void call_answered(const struct analysis *a, struct call *call, uint16_t status)
 
 void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns)
 {
-    struct request *owner = request_open(a, call->owner);
     struct vspan *span = call_span(a, call);
     call->ready_ns = ready_ns;
     if (span)
         span->replied_ns = ready_ns;
-    if (owner && !owner->ready_ns)
-        owner->ready_ns = ready_ns;
 }
 
 static void call_ended(struct analysis *a, const struct connection *c, const struct call *call,
@@ -396,7 +393,6 @@ static void end_call(struct analysis *a, struct connection *c, struct call *call
     if (span && !span->end_ns) {
         span->end_ns = MAX(end_ns, span->start_ns);
         span->polled_ns = polled_ns(c, request_open(a, call->owner));
-        span->replied_ns = call->ready_ns;
     }
     call_ended(a, c, call, span, end_ns);
     ANALYZERS_CALL(a, call_ended, a, c, call, end_ns);
@@ -457,6 +453,7 @@ static struct vspan span_of_call(const struct call *call)
                           .peer = call->peer,
                           .work_start_ns = call->work_start_ns,
                           .work_end_ns = call->work_end_ns,
+                          .replied_ns = call->ready_ns,
                           .sequence = call->number,
                           .client_id = call->client_id,
                           .written_bytes = call->written_bytes,
@@ -495,8 +492,6 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
         if (call->span != VSPAN_NONE)
             owner->spans.at[call->span].child = request_ref(call->child);
     }
-    if (call->ready_ns && !owner->ready_ns)
-        owner->ready_ns = call->ready_ns;
 }
 
 void call_claim(struct analysis *a, struct call *call, struct request *owner)
@@ -569,7 +564,6 @@ void call_waited_for(struct analysis *a, struct request *request)
     span.known = KNOWN_AMBIGUOUS;
     span.shared = 1;
     span.polled_ns = polled_ns(c, request);
-    span.replied_ns = call->ready_ns;
     if (span.end_ns > span.start_ns)
         request_add_span(a, request, &span);
 }

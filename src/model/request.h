@@ -205,7 +205,6 @@ struct request {
     int32_t answered_fd;
     uint64_t answered_io_ns; /* when that read began */
     bool answered_by_timer;  /* the response was written while timers ran */
-    uint64_t ready_ns;       /* when the first thing that it waits for was done; 0 not yet */
 };
 
 enum { REQUEST_SPANS_MAX = 2000 };

@@ -240,23 +240,24 @@ static bool server_tells(const struct connection *client)
     return numbered && client->mirror && client->mirror->tells;
 }
 
-/* Executed in the same iteration of the server's loop before the stretch began: its reply is written when all
- * that came in has been executed. */
-static bool reply_is_kept(const struct connection *c, const struct call *call, const struct stretch *s)
+/* Executed in the same iteration of the server's loop before the stretch began: since then no reply has been
+ * written, which is done when all that came in has been executed. (A command that blocks, such as BLPOP, has
+ * no reply for longer than that.) written_ns: the newest reply to anyone; 0: none is known. */
+static bool reply_is_kept(const struct call *call, const struct stretch *s, uint64_t written_ns)
 {
-    return call->number && c->replied_ns && call->work_end_ns && call->work_end_ns <= s->start_ns &&
-           !call->ready_ns;
+    return call->kind == VSPAN_command && call->number && written_ns && call->work_end_ns > written_ns &&
+           call->work_end_ns <= s->start_ns && !call->ready_ns;
 }
 
 /* Of the oldest that waits on the connection which the command came on it is not said that it queued: it may
  * be the command itself. */
-static void held_on(struct analysis *a, struct connection *c, struct stretch *s)
+static void held_on(struct analysis *a, struct connection *c, struct stretch *s, uint64_t written_ns)
 {
     struct connection *caller = c->mirror;
     bool itself = c->key == s->client_id;
     for (size_t i = caller->first_call; i < caller->calls.count; i++) {
         const struct call *call = &caller->calls.at[i];
-        if (call->kind == VSPAN_command && reply_is_kept(c, call, s))
+        if (reply_is_kept(call, s, written_ns))
             stretch_victim_chain(a, s, request_get(a, call->owner), s->end_ns - s->start_ns, VICTIM_WAITED);
         if (call->kind != VSPAN_command || call->number || call->sent_ns <= c->replied_ns ||
             call->sent_ns >= s->end_ns)
@@ -276,10 +277,13 @@ static void held_on(struct analysis *a, struct connection *c, struct stretch *s)
 
 void commands_held(struct analysis *a, const struct process *server, struct stretch *s)
 {
+    uint64_t written_ns = 0;
+    map_foreach (&server->connections, slot)
+        written_ns = MAX(written_ns, ((const struct connection *)(uintptr_t)slot->value)->replied_ns);
     map_foreach (&server->connections, slot) {
         struct connection *c = (struct connection *)(uintptr_t)slot->value;
         if (c->mirror)
-            held_on(a, c, s);
+            held_on(a, c, s, written_ns);
     }
 }
 

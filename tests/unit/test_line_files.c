@@ -56,7 +56,7 @@ static void make_old(struct table *t, uint16_t version)
     finish(t, version);
 }
 
-static const char STRINGS[] = "/work\0include\0main.c\0own.h";
+static const char STRINGS[] = "/home\0include\0main.c\0own.h";
 
 /* Strings in three forms, directories in two. */
 static void make_new(struct table *t)
@@ -107,14 +107,14 @@ static void finds_files_up_to_version_4(void **state)
     struct table t;
     for (uint16_t version = 2; version <= 4; version++) {
         make_old(&t, version);
-        assert_int_equal(find(&t, t.size, 1, "/work", "/work/main.c"), 0);
+        assert_int_equal(find(&t, t.size, 1, "/home", "/home/main.c"), 0);
         assert_int_equal(find(&t, t.size, 1, NULL, "main.c"), 0);
-        assert_int_equal(find(&t, t.size, 2, "/work", "include/own.h"), 0);
-        assert_int_equal(find(&t, t.size, 3, "/work", "/usr/include/stdio.h"), 0);
-        assert_int_equal(find(&t, t.size, 4, "/work", "/abs/olute.c"), 0);
-        assert_int_equal(find(&t, t.size, 5, "/work", NULL), -EBADMSG); /* no such directory */
-        assert_int_equal(find(&t, t.size, 6, "/work", NULL), -ENOENT);
-        assert_int_equal(find(&t, t.size, 0, "/work", NULL), -ENOENT);
+        assert_int_equal(find(&t, t.size, 2, "/home", "include/own.h"), 0);
+        assert_int_equal(find(&t, t.size, 3, "/home", "/usr/include/stdio.h"), 0);
+        assert_int_equal(find(&t, t.size, 4, "/home", "/abs/olute.c"), 0);
+        assert_int_equal(find(&t, t.size, 5, "/home", NULL), -EBADMSG); /* no such directory */
+        assert_int_equal(find(&t, t.size, 6, "/home", NULL), -ENOENT);
+        assert_int_equal(find(&t, t.size, 0, "/home", NULL), -ENOENT);
     }
 }
 
@@ -122,7 +122,7 @@ static void finds_files_of_version_5(void **state)
 {
     struct table t;
     make_new(&t);
-    assert_int_equal(find(&t, t.size, 0, NULL, "/work/main.c"), 0);
+    assert_int_equal(find(&t, t.size, 0, NULL, "/home/main.c"), 0);
     assert_int_equal(find(&t, t.size, 1, NULL, "include/own.h"), 0);
     assert_int_equal(find(&t, t.size, 2, NULL, NULL), -ENOENT); /* its directory */
     assert_int_equal(find(&t, t.size, 3, NULL, NULL), -ENOENT);
@@ -136,12 +136,12 @@ static void refuses_what_makes_no_sense(void **state)
     for (int made = 0; made < 2; made++) {
         made ? make_new(&t) : make_old(&t, 4);
         for (size_t size = 0; size < t.size; size++)
-            assert_int_equal(find(&t, size, 1, "/work", NULL), -EBADMSG);
+            assert_int_equal(find(&t, size, 1, "/home", NULL), -EBADMSG);
         for (size_t at = 0; at < t.size; at++)
             for (int value = 0; value < 256; value += 51) {
                 struct table other = t;
                 other.bytes[at] = (uint8_t)value;
-                int r = find(&other, t.size, 1, "/work", NULL);
+                int r = find(&other, t.size, 1, "/home", NULL);
                 assert_true(r == 0 || r == -EBADMSG || r == -ENOENT || r == -ENOTSUP);
             }
     }

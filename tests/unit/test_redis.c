@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-enum { API = 10, REDIS = 20, CLIENT_ID = 3, OTHER_ID = 4, GET = 1, KEYS = 2 };
+enum { API = 10, REDIS = 20, CLIENT_ID = 3, OTHER_ID = 4, THIRD_ID = 5, GET = 1, KEYS = 2 };
 
 static void start(struct feed *feed)
 {
@@ -152,6 +152,11 @@ static void executed_before_and_answered_after(void **state)
 {
     struct feed feed;
     start(&feed);
+    feed_connection(&feed, API, 11, 1, 3, 50002, 6379, US(2));
+    feed_connection(&feed, REDIS, 12, 1, THIRD_ID, 6379, 50002, US(2));
+    request_with_commands(&feed, 28, "/blocks", 11, 1, 1,
+                          US(100)); /* such as BLPOP: executed, and no reply yet */
+    command(&feed, THIRD_ID, 1, GET, US(300), US(10));
     request_with_commands(&feed, 29, "/answered", 8, 1, 1, MS(1));
     command(&feed, OTHER_ID, 1, GET, MS(2), US(10));
     reply(&feed, OTHER_ID, MS(2) + US(20));

@@ -273,7 +273,6 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
         name = resource_callback(type_of(t->thread, item->id));
     uint32_t span = VSPAN_NONE;
     if (c.owner) {
-        c.owner->ready_ns = 0;
         end_resource(t, item, &c);
         span = add_callback(t, item, &c, name);
         outer->cause = VSPAN_NONE;

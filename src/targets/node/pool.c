@@ -227,8 +227,6 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
     stretch_active(thread, op->run_start_ns, op->run_end_ns);
     struct request *owner = request_open(a, op->owner);
     if (owner) {
-        if (!owner->ready_ns)
-            owner->ready_ns = op->run_end_ns;
         if (op->span != VSPAN_NONE) {
             struct vspan *span = &owner->spans.at[op->span];
             span->work_start_ns = op->run_start_ns;
