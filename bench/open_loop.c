@@ -1,8 +1,9 @@
 /* A load that does not wait for its answers: requests come at random times (exponential gaps) at a given
- * rate, each is timed from the moment at which it was due. So a server that stands still is seen by all that
- * come meanwhile. open_loop PORT RATE SECONDS [redis]      HTTP's GET /, or Redis' GET of a key that is not
- * there Prints one line of JSON: answered requests, those that found no free connection, and percentiles in
- * us. */
+ * rate, the same times in each run, and each is timed from the moment at which it was due. So a server that
+ * stands still is seen by all that come meanwhile.
+ *     open_loop PORT RATE SECONDS              HTTP's GET /
+ *     open_loop PORT RATE SECONDS redis N      Redis' GET and SET in turns, N commands in a pipeline
+ * Prints one line of JSON: answered requests, those that found no free connection, and percentiles in us. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,9 +21,26 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 64, ANSWER_MAX = 1 << 16, ANSWERS_MAX = 1 << 22, GRACE_S = 2 };
+enum {
+    CONNECTIONS = 64,
+    ANSWER_MAX = 1 << 16,
+    ANSWERS_MAX = 1 << 22,
+    GRACE_S = 2,
+    COMMANDS_MAX = 64,
+    REQUEST_MAX = 64 * COMMANDS_MAX,
+    REQUESTS = 2, /* that are sent in turns */
+};
 
-static const char HTTP[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", REDIS[] = "GET open-loop\r\n";
+static const char HTTP[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/* Each is answered by one line: the key that is asked for is never there. */
+static const char *const COMMANDS[REQUESTS] = {
+    "*2\r\n$3\r\nGET\r\n$8\r\nopenloop\r\n",
+    "*3\r\n$3\r\nSET\r\n$6\r\nopened\r\n$3\r\nabc\r\n",
+};
+
+static char requests[REQUESTS][REQUEST_MAX];
+static size_t next_request;
+static int commands; /* of Redis in a request; 0: it is one of HTTP */
 
 struct connection {
     int fd;
@@ -66,8 +84,19 @@ static void connect_all(int epoll, uint16_t port)
     }
 }
 
-static void ask(struct connection *c, uint64_t due_ns, const char *request)
+static void make_requests(void)
 {
+    for (size_t r = 0; r < REQUESTS; r++) {
+        if (!commands)
+            strcpy(requests[r], HTTP);
+        for (int i = 0; i < commands; i++)
+            strcat(requests[r], COMMANDS[(r + (size_t)i) % REQUESTS]);
+    }
+}
+
+static void ask(struct connection *c, uint64_t due_ns)
+{
+    const char *request = requests[next_request++ % REQUESTS];
     c->busy = true;
     c->due_ns = due_ns;
     c->length = 0;
@@ -75,11 +104,11 @@ static void ask(struct connection *c, uint64_t due_ns, const char *request)
         fail("write");
 }
 
-static void ask_or_wait(uint64_t due_ns, const char *request)
+static void ask_or_wait(uint64_t due_ns)
 {
     for (int i = 0; i < CONNECTIONS; i++)
         if (!connections[i].busy) {
-            ask(&connections[i], due_ns, request);
+            ask(&connections[i], due_ns);
             return;
         }
     if (last_waiting == ANSWERS_MAX)
@@ -87,12 +116,16 @@ static void ask_or_wait(uint64_t due_ns, const char *request)
     waiting[last_waiting++] = due_ns;
 }
 
-static bool is_whole(const struct connection *c, bool redis)
+static bool is_whole(const struct connection *c)
 {
     static const char LAST_CHUNK[] = "\r\n0\r\n\r\n";
     const size_t last = sizeof(LAST_CHUNK) - 1;
-    if (redis)
-        return c->length && c->answer[c->length - 1] == '\n';
+    if (commands) {
+        int lines = 0;
+        for (size_t i = 0; i < c->length; i++)
+            lines += c->answer[i] == '\n';
+        return lines == commands;
+    }
     const char *end = memmem(c->answer, c->length, "\r\n\r\n", 4);
     const char *chunked = end ? strcasestr(c->answer, "\r\nTransfer-Encoding: chunked\r\n") : NULL;
     if (chunked && chunked < end)
@@ -103,20 +136,20 @@ static bool is_whole(const struct connection *c, bool redis)
                (size_t)(end - c->answer) + 4 + strtoul(field + strlen("\r\nContent-Length:"), NULL, 10);
 }
 
-static void read_answer(struct connection *c, const char *request)
+static void read_answer(struct connection *c)
 {
     ssize_t got = read(c->fd, c->answer + c->length, sizeof(c->answer) - 1 - c->length);
     if (got <= 0 && errno != EAGAIN)
         fail("read");
     c->length += got > 0 ? (size_t)got : 0;
     c->answer[c->length] = 0;
-    if (!c->busy || !is_whole(c, request == REDIS))
+    if (!c->busy || !is_whole(c))
         return;
     if (answered < ANSWERS_MAX)
         took_us[answered++] = (float)(now_ns() - c->due_ns) / 1000;
     c->busy = false;
     if (first_waiting < last_waiting)
-        ask(c, waiting[first_waiting++], request);
+        ask(c, waiting[first_waiting++]);
 }
 
 static int by_size(const void *a, const void *b)
@@ -132,11 +165,13 @@ static double percentile(double share)
 
 int main(int count, char **words)
 {
-    if (count < 4 || count > 5 || (count == 5 && strcmp(words[4], "redis") != 0)) {
-        fprintf(stderr, "usage: open_loop PORT RATE SECONDS [redis]\n");
+    bool redis = count == 6 && strcmp(words[4], "redis") == 0;
+    commands = redis ? atoi(words[5]) : 0;
+    if ((count != 4 && !redis) || (redis && (commands < 1 || commands > COMMANDS_MAX))) {
+        fprintf(stderr, "usage: open_loop PORT RATE SECONDS [redis COMMANDS]\n");
         return 2;
     }
-    const char *request = count == 5 ? REDIS : HTTP;
+    make_requests();
     double rate = atof(words[2]);
     int epoll = epoll_create1(0);
     prctl(PR_SET_TIMERSLACK, 1);
@@ -146,7 +181,7 @@ int main(int count, char **words)
     for (;;) {
         uint64_t now = now_ns();
         for (; due_ns <= now && due_ns < end_ns; sent++) {
-            ask_or_wait(due_ns, request);
+            ask_or_wait(due_ns);
             due_ns += (uint64_t)(-log(1 - drand48()) / rate * 1e9);
         }
         if (due_ns >= end_ns && (answered == sent || now > end_ns + GRACE_S * 1000000000ull))
@@ -157,7 +192,7 @@ int main(int count, char **words)
         struct epoll_event events[CONNECTIONS];
         int ready = epoll_pwait2(epoll, events, CONNECTIONS, &wait, NULL);
         for (int i = 0; i < ready; i++)
-            read_answer(&connections[events[i].data.u32], request);
+            read_answer(&connections[events[i].data.u32]);
     }
     qsort(took_us, answered, sizeof(took_us[0]), by_size);
     printf("{\"requests\":%zu,\"unanswered\":%zu,\"waited\":%zu,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%."

@@ -4,8 +4,10 @@
 //   node bench/overhead.mjs build/sonde [--cells redis,node-text,...] [--modes usual,...] [--node PATH]... [--seconds N]
 //       measures for N seconds (200), what is rarest so far first, and prints what is known of this commit
 //   node bench/overhead.mjs build/sonde --print [--commit NAME]         only prints; a commit as git shortens it
-//   node bench/overhead.mjs build/sonde --latency [...]                 latencies at 30 % of what the service can do instead: requests
-//       that come at random times (bench/open_loop.c), each timed from the moment at which it was due
+//   node bench/overhead.mjs build/sonde --load 0.3,0.6 [...]            the same traffic for both instead, these shares of what the untraced service can
+//       do: requests that come at random times, the same ones each time (bench/open_loop.c), each timed from the moment at which it was due. At saturation a
+//       service that is a little slower leaves its peers waiting more often, so that they answer one by one, and the kernel has more packets and
+//       wakeups for each request: what a hook costs is seen there several times over, or not at all, as peers and CPUs happen to keep step
 //   node bench/overhead.mjs build/sonde --profile CELL [--modes ...]    what a request costs more, by function of the probe and by kind
 //       of kernel event, and what of the difference these do not explain
 // Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. The mode `twin` attaches
@@ -28,7 +30,7 @@ const { values: options, positionals: [sonde] } = parseArgs({
     options: {
         cells: { type: 'string' }, modes: { type: 'string' }, node: { type: 'string', multiple: true }, seconds: { type: 'string', default: '200' },
         results: { type: 'string', default: path.join(here, 'results', 'overhead.jsonl') }, print: { type: 'boolean' }, commit: { type: 'string' },
-        profile: { type: 'string' }, latency: { type: 'boolean' },
+        profile: { type: 'string' }, load: { type: 'string' },
     },
 });
 const git = (...words) => execFileSync('git', ['-C', here, ...words], { encoding: 'utf8' }).trim();
@@ -178,7 +180,7 @@ async function switchOn(pid, state) {
     return () => until('off').then(() => ({}));
 }
 
-// Requests at random times, so many a second: { requests, p50_us, p90_us, p99_us }.
+// Requests at random times, so many a second: { requests, waited, p50_us, p90_us, p99_us }.
 const openLoop = (port, rate, ...more) => {
     const client = path.join(path.dirname(sonde), 'bench', 'open_loop');
     const [command, ...words] = pinned(1, client, port, rate.toFixed(0), 2, ...more);
@@ -198,7 +200,12 @@ async function redis(pipeline, words = [], { secure = false, subscribers = 0 } =
         const rates = [...load(n, '-P', pipeline, ...words).matchAll(/^"(?!test")[^"]*","([\d.]+)"/gm)].map((match) => Number(match[1]));
         return { requests: rates.length * n, perSecond: rates.length / rates.reduce((sum, rate) => sum + 1 / rate, 0) };
     };
-    return { pid, load: measured, open: (rate) => openLoop(port, rate, 'redis'), stop: () => Promise.all([stop(pid), ...listeners.map(({ ended }) => ended)]) };
+    // A request of the open loop is a pipeline, of the same commands.
+    const open = (rate) => {
+        const answered = openLoop(port, rate / pipeline, 'redis', pipeline);
+        return { ...answered, requests: answered.requests * pipeline };
+    };
+    return { pid, load: measured, open: words.length || secure ? null : open, stop: () => Promise.all([stop(pid), ...listeners.map(({ ended }) => ended)]) };
 }
 
 const answers = (port) => new Promise((resolve) => {
@@ -248,7 +255,7 @@ async function http(node, peer, script, ...args) {
         const said = execFileSync(command, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
         return { requests: Number(/(\d+) requests in|(\d+) succeeded/.exec(said).slice(1).find(Boolean)), perSecond: Number(/Requests\/sec:\s+([\d.]+)|([\d.]+) req\/s/.exec(said).slice(1).find(Boolean)) };
     };
-    return { pid, load, open: (rate) => openLoop(at, rate), switchOn: () => switchOn(pid, state), stop: () => stop(pid) };
+    return { pid, load, open: by === wrk ? (rate) => openLoop(at, rate) : null, switchOn: () => switchOn(pid, state), stop: () => stop(pid) };
 }
 
 // No load: what a service costs that has nothing to do, for each second.
@@ -286,8 +293,8 @@ const stolen = () => Number(fs.readFileSync('/proc/stat', 'utf8').split('\n')[0]
 
 // One service, a few times untraced, traced, untraced. What other work the machine does falls on all alike, and the mean of the
 // two untraced slices takes out what drifts.
-const TIMES = 4, LOAD = 0.3;
-async function* pairs(cell, mode, node) {
+const TIMES = 4;
+async function* pairs({ cell, mode, path: node, load }) {
     const { launch: start, slice } = CELLS[cell], peer = PEERS.includes(mode) ? mode : null, service = await start(node, peer);
     const target = mode === 'neighbour' ? await start(node) : service;
     const saturated = () => {
@@ -295,7 +302,13 @@ async function* pairs(cell, mode, node) {
         return { ns: (cpuTime(service.pid) - before) / requests, perSecond, requests };
     };
     for (let i = 0; i < 2; i++) saturated(); // warms up
-    const rate = LOAD * saturated().perSecond, measured = options.latency ? () => service.open(rate) : saturated;
+    if (load && !service.open) throw new Error(`only a load at saturation is known for ${CELLS[cell].text}`);
+    const rate = load * saturated().perSecond;
+    const steady = () => {
+        const before = cpuTime(service.pid), answered = service.open(rate);
+        return { ns: (cpuTime(service.pid) - before) / answered.requests, ...answered };
+    };
+    const measured = load ? steady : saturated;
     let before = measured();
     for (let i = 0; i < TIMES; i++) {
         const steal = stolen(), detach = peer ? await service.switchOn() : mode === UPROBES ? await probeEntries(target.pid) : mode === LTTNG ? await recordPoints(target.pid) : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service || CELLS[cell].idle));
@@ -312,7 +325,7 @@ async function* pairs(cell, mode, node) {
 }
 
 const read = () => (fs.existsSync(options.results) ? fs.readFileSync(options.results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []);
-const keyOf = ({ cell, mode, node, server, latency }) => `${cell} ${mode} ${node ?? server ?? ''}${latency ? ' latency' : ''}`;
+const keyOf = ({ cell, mode, node, server, load }) => `${cell} ${mode} ${node ?? server ?? ''}${load ? ` at ${100 * load} %` : ''}`;
 
 function combinations() {
     const versions = (options.node ?? [process.execPath]).map((path) => ({ path, version: execFileSync(path, ['--version'], { encoding: 'utf8' }).trim() }));
@@ -329,11 +342,12 @@ function combinations() {
     const possible = modes.filter((mode) => (needed[mode] ?? []).every(has));
     for (const mode of modes) if (!possible.includes(mode)) console.log(`not measured: ${mode}, ${needed[mode].filter((program) => !has(program)).join(' and ')} is not installed (tools/install-deps bench)`);
     return cells.flatMap((cell) => possible.filter((mode) => (CELLS[cell].node ? mode !== LTTNG : !PEERS.includes(mode))).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])))
-        .map((combination) => ({ ...combination, ...(!CELLS[combination.cell].node && process.env.REDIS_SERVER && { server: path.basename(REDIS_SERVER) }), ...(options.latency && { latency: true }) }));
+        .map((combination) => ({ ...combination, ...(!CELLS[combination.cell].node && process.env.REDIS_SERVER && { server: path.basename(REDIS_SERVER) }) }))
+        .flatMap((combination) => (options.load?.split(',') ?? [undefined]).map((load) => ({ ...combination, ...(load && { load: Number(load) }) })));
 }
 
 async function measure() {
-    if (options.latency) execFileSync('ninja', ['-C', path.dirname(sonde), 'bench/open_loop'], { stdio: 'ignore' });
+    if (options.load) execFileSync('ninja', ['-C', path.dirname(sonde), 'bench/open_loop'], { stdio: 'ignore' });
     const until = Date.now() + Number(options.seconds) * 1000, wanted = combinations();
     if (wanted.some(({ mode }) => mode === LTTNG)) startLttng();
     const counts = new Map(wanted.map((w) => [keyOf(w), 0]));
@@ -342,41 +356,50 @@ async function measure() {
     while (Date.now() < until) {
         const next = wanted.reduce((least, w) => (counts.get(keyOf(w)) < counts.get(keyOf(least)) ? w : least)), n = counts.get(keyOf(next));
         process.stderr.write(`\r\x1b[K${keyOf(next)}: pair ${n + 1}; ${Math.max(0, Math.round((until - Date.now()) / 1000))} s left `);
-        const { cell, mode, node, server, latency } = next;
-        for await (const result of pairs(cell, mode, next.path))
-            fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, server, latency, ...result })}\n`);
+        const { cell, mode, node, server, load } = next;
+        for await (const result of pairs(next))
+            fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, server, load, ...result })}\n`);
         counts.set(keyOf(next), n + TIMES);
     }
     process.stderr.write('\r\x1b[K');
 }
 
-function printLatencies(groups) {
+// Of a cell's lines: the ratio of CPU time, its interval where enough pairs are known, how many pairs would make that 1 % wide, what of its goal.
+function judged(lines) {
+    const { mode } = lines[0], n = lines.length, { median, low, high } = medianInterval(lines.map((l) => l.traced.ns / l.bare.ns));
+    const known = n > 5, needed = known ? Math.ceil(n * ((high - low) / 2 / 0.01) ** 2) : Infinity, goal = GOALS[mode];
+    const verdict = !goal || !known ? '' : high <= goal ? `<= ${goal}: met` : low > goal ? `<= ${goal}: missed` : `<= ${goal}: open`;
+    return { ratio: median.toFixed(3), interval: known ? `${low.toFixed(3)}..${high.toFixed(3)}` : '', pairs: String(n), needed: !known ? '?' : needed > n ? String(needed) : 'enough', verdict };
+}
+
+const middle = (values) => medianInterval(values).median;
+const lostOf = (lines) => String(lines.reduce((sum, l) => sum + (l.lost ?? 0), 0) || '');
+
+function printSteady(groups) {
     if (!groups.length) return;
     const rows = groups.map((lines) => {
-        const { cell, mode, node, server } = lines[0], middle = (of) => medianInterval(lines.map(of)).median.toFixed(0);
-        const ratio = (key) => medianInterval(lines.map((l) => l.traced[key] / l.bare[key])), p99 = ratio('p99_us');
-        return [CELLS[cell].text, node ?? server ?? '', mode, middle((l) => l.bare.p50_us), middle((l) => l.bare.p99_us), ratio('p50_us').median.toFixed(3), p99.median.toFixed(3), lines.length > 5 ? `${p99.low.toFixed(3)}..${p99.high.toFixed(3)}` : '', String(lines.length)];
+        const { cell, mode, node, server, load } = lines[0], { ratio, interval, pairs: n, needed, verdict } = judged(lines);
+        const between = (key) => middle(lines.map((l) => l.traced[key] / l.bare[key])).toFixed(3), p99 = medianInterval(lines.map((l) => l.traced.p99_us / l.bare.p99_us));
+        return [CELLS[cell].text, node ?? server ?? '', mode, `${(100 * load).toFixed(0)} %`, (middle(lines.map((l) => l.bare.ns)) / 1000).toFixed(2), ratio, interval, middle(lines.map((l) => l.bare.p50_us)).toFixed(0),
+            middle(lines.map((l) => l.bare.p99_us)).toFixed(0), between('p50_us'), between('p99_us'), lines.length > 5 ? `${p99.low.toFixed(3)}..${p99.high.toFixed(3)}` : '', lostOf(lines), n, needed, verdict];
     });
-    table(`Latencies at ${100 * LOAD} % load, traced against untraced, commit ${commit}: medians of pairs; the twin's intervals are the noise`, ['', 'of', 'mode', 'us p50', 'us p99', 'p50 ratio', 'p99 ratio', 'interval', 'pairs'], rows);
+    table(`The same traffic traced and untraced, a share of what the untraced service can do, commit ${commit}: medians of pairs, with their 95 % intervals`,
+        ['', 'of', 'mode', 'load', 'us untraced', 'CPU ratio', 'interval', 'us p50', 'us p99', 'p50 ratio', 'p99 ratio', 'interval', 'lost', 'pairs', 'for 1 %', 'goal'], rows);
 }
 
 function print() {
     const groups = new Map();
     for (const line of read()) if (line.commit === commit) groups.set(keyOf(line), [...(groups.get(keyOf(line)) ?? []), line]);
     const sorted = [...groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, lines]) => lines);
-    printLatencies(sorted.filter(([{ latency }]) => latency));
-    const rows = sorted.filter(([{ latency }]) => !latency).map((lines) => {
-        const { cell, mode, node, server } = lines[0], n = lines.length;
-        const cpu = medianInterval(lines.map((l) => l.traced.ns / l.bare.ns)), rate = medianInterval(lines.map((l) => l.traced.perSecond / l.bare.perSecond));
-        const middle = (values) => medianInterval(values).median, half = (cpu.high - cpu.low) / 2;
-        const known = n > 5, needed = Math.ceil(n * (half / 0.01) ** 2);
-        const goal = GOALS[mode], verdict = !goal || !known ? '' : cpu.high <= goal ? `<= ${goal}: met` : cpu.low > goal ? `<= ${goal}: missed` : `<= ${goal}: open`;
-        const lost = lines.reduce((sum, l) => sum + (l.lost ?? 0), 0);
-        return [CELLS[cell].text, node ?? server ?? '', mode, (middle(lines.map((l) => l.bare.ns)) / 1000).toFixed(2), cpu.median.toFixed(3), known ? `${cpu.low.toFixed(3)}..${cpu.high.toFixed(3)}` : '',
-            rate.median.toFixed(3), MODES[mode] || mode === LTTNG ? middle(lines.map((l) => l.trace_bytes)).toFixed(0) : '', String(lost || ''), String(n), !known || needed > n ? String(known ? needed : '?') : 'enough', verdict];
+    printSteady(sorted.filter(([{ load }]) => load));
+    const rows = sorted.filter(([{ load }]) => !load).map((lines) => {
+        const { cell, mode, node, server } = lines[0], { ratio, interval, pairs: n, needed, verdict } = judged(lines);
+        return [CELLS[cell].text, node ?? server ?? '', mode, (middle(lines.map((l) => l.bare.ns)) / 1000).toFixed(2), ratio, interval, middle(lines.map((l) => l.traced.perSecond / l.bare.perSecond)).toFixed(3),
+            MODES[mode] || mode === LTTNG ? middle(lines.map((l) => l.trace_bytes)).toFixed(0) : '', lostOf(lines), n, needed, verdict];
     });
-    table(`Traced against untraced, commit ${commit}: medians of pairs, with their 95 % intervals`,
-        ['', 'of', 'mode', 'us untraced', 'CPU ratio', 'interval', 'rate ratio', 'trace B/req', 'lost', 'pairs', 'for 1 %', 'goal'], rows);
+    if (rows.length)
+        table(`Traced against untraced at saturation, commit ${commit}: medians of pairs, with their 95 % intervals`,
+            ['', 'of', 'mode', 'us untraced', 'CPU ratio', 'interval', 'rate ratio', 'trace B/req', 'lost', 'pairs', 'for 1 %', 'goal'], rows);
 }
 
 // ---- by function ----
