@@ -1,13 +1,14 @@
 #!/usr/bin/env node
-// What profiling a machine for days takes: `sonde profile --all --store DIR --metrics` at 20 Hz for MINUTES, while whoever uses the machine
+// What profiling a machine for days takes: `sonde profile --all --store DIR --metrics`, at 20 Hz or what its limit of cost allows, for MINUTES, while whoever uses the machine
 // goes on. A sample every five seconds; every ten minutes a line of bench/results/continuous.jsonl, so that what is interrupted counts as far
 // as it came, and pieces of several runs count together (goal: 0.3 % of a core and 64 MB for eight hours). In a line:
-//   cpu_percent    of one core: all processes of sonde, and the BPF program's own time (program_ns_a_tick, known when sonde ends, times the ticks)
+//   processes_percent  of one core: all processes of sonde, and the BPF program's own time (program_ns_a_tick, known when sonde ends, times the ticks)
 //   *_mb           own: memory that is sonde's alone (RssAnon of all its processes); rss and pss: as /proc counts them, with the mapped files
 //                  of others' programs that sonde reads
+//   hz             samples a second and CPU, on average; and the stacks that there were
 //   busy_percent   of all CPUs, and forks: what the machine did meanwhile
 //   bytes_a_day    what the store's windows of a length take for a day
-//   node bench/continuous.mjs MINUTES [--frequency 20] [--store DIR] [--sonde PATH] [--commit COMMIT]      (root)
+//   node bench/continuous.mjs MINUTES [--frequency N (whatever it costs)] [--store DIR] [--sonde PATH] [--commit COMMIT]      (root)
 //   node bench/continuous.mjs 0      what all runs of the newest commit say together
 //   node bench/continuous.mjs MINUTES --against SONDE    the same beside another build, which samples the same minutes: CPU time and memory a stack
 //                                    of both (a line with "against"); without --metrics, which both lack
@@ -23,7 +24,7 @@ import { freePort, pause } from './measure.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..'), results = path.join(root, 'bench/results/continuous.jsonl');
 const text = (value) => ({ type: 'string', default: value });
-const { values: o, positionals } = parseArgs({ allowPositionals: true, options: { frequency: text('20'), store: text(path.join(os.tmpdir(), 'sonde-continuous')), sonde: text(path.join(root, 'build/sonde')), commit: text(''), piece: text('10'), against: text('') } });
+const { values: o, positionals } = parseArgs({ allowPositionals: true, options: { frequency: text(''), store: text(path.join(os.tmpdir(), 'sonde-continuous')), sonde: text(path.join(root, 'build/sonde')), commit: text(''), piece: text('10'), against: text('') } });
 const commit = o.commit || spawnSync('git', ['-C', root, 'log', '-1', '--format=%h', '--', 'src'], { encoding: 'utf8' }).stdout.trim();
 const LOOK_MS = 5000, TICK_HZ = 100, minutes = Number(positionals[0] ?? 480);
 
@@ -90,22 +91,27 @@ const mean = (list) => list.reduce((a, b) => a + b, 0) / Math.max(1, list.length
 async function run() {
     const port = await freePort(), started = new Date().toISOString();
     fs.mkdirSync(o.store, { recursive: true });
-    const within = group('one'), sonde = launch(within, [o.sonde, 'profile', '--all', '-F', o.frequency, '--store', o.store, '--metrics', `127.0.0.1:${port}`, '--service', 'machine']);
+    const within = group('one'), sonde = launch(within, [o.sonde, 'profile', '--all', ...(o.frequency ? ['-F', o.frequency] : []), '--store', o.store, '--metrics', `127.0.0.1:${port}`, '--service', 'machine']);
     let said = '', stops = false;
     sonde.stderr.setEncoding('utf8').on('data', (part) => (said += part));
     const ended = once(sonde, 'close'), end = Date.now() + minutes * 60000, pieces = [];
     for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => (stops = true));
+    let counts = '';
+    const told = async () => {
+        counts = await fetch(`http://127.0.0.1:${port}/metrics`).then((r) => r.text()).catch(() => '');
+        return (name) => Number(counts.split('\n').find((l) => l.startsWith(`${name} `))?.split(' ')[1] ?? NaN);
+    };
     await pause(2000);
     while (!stops && sonde.exitCode === null && Date.now() < end) {
         const from = look(), used = within?.seconds(), start = Date.now(), before = machine(), looks = [];
         while (!stops && sonde.exitCode === null && Date.now() < end && Date.now() - start < Number(o.piece) * 60000) {
             await pause(Math.min(LOOK_MS, Math.max(1, end - Date.now())));
-            if (sonde.exitCode === null) looks.push(look());
+            if (sonde.exitCode === null) looks.push({ ...look(), hz: (await told())('sonde_profile_frequency_hertz') });
         }
         if (!looks.length) break;
-        const seconds = (Date.now() - start) / 1000, after = machine(), counts = await fetch(`http://127.0.0.1:${port}/metrics`).then((r) => r.text()).catch(() => ''), count = (name) => Number(counts.split('\n').find((l) => l.startsWith(`${name} `))?.split(' ')[1] ?? NaN);
+        const seconds = (Date.now() - start) / 1000, after = machine(), count = await told();
         const memory = Object.fromEntries(['own', 'rss', 'pss'].flatMap((k) => [[`${k}_mb`, round(mean(looks.map((l) => l[k])))], [`${k}_most_mb`, round(Math.max(...looks.map((l) => l[k])))]]));
-        const line = { commit, run: started, frequency: Number(o.frequency), minutes: round(seconds / 60), processes_percent: round((100 * (within ? within.seconds() - used : looks.at(-1).cpu_s - from.cpu_s)) / seconds), ...memory, lost: count('sonde_profile_lost_samples_total'), kept: count('sonde_profile_windows_total{result="kept"}'), failed: count('sonde_profile_windows_total{result="failed"}'), series: counts.split('\n').filter((l) => l.includes('function_cpu_seconds_total{')).length, ...disk(), busy_percent: round(100 * (1 - (after.idle - before.idle) / (after.all - before.all))), forks: after.forks - before.forks };
+        const line = { commit, run: started, ...(o.frequency && { frequency: Number(o.frequency) }), hz: round(mean(looks.map((l) => l.hz).filter(Number.isFinite))), minutes: round(seconds / 60), processes_percent: round((100 * (within ? within.seconds() - used : looks.at(-1).cpu_s - from.cpu_s)) / seconds), ...memory, lost: count('sonde_profile_lost_samples_total'), kept: count('sonde_profile_windows_total{result="kept"}'), failed: count('sonde_profile_windows_total{result="failed"}'), series: counts.split('\n').filter((l) => l.includes('function_cpu_seconds_total{')).length, ...disk(), busy_percent: round(100 * (1 - (after.idle - before.idle) / (after.all - before.all))), forks: after.forks - before.forks };
         pieces.push(line);
         fs.appendFileSync(results, `${JSON.stringify(line)}\n`);
     }
@@ -122,7 +128,7 @@ async function runAgainst() {
         const store = `${o.store}-${i}`, within = group(String(i));
         fs.mkdirSync(store, { recursive: true });
         const side = { program, store, within, own: [], text: '', said: () => side.text };
-        side.child = launch(within, [program, 'profile', '--all', '-F', o.frequency, '--store', store]);
+        side.child = launch(within, [program, 'profile', '--all', '-F', o.frequency || '20', '--store', store]);
         side.child.stderr.setEncoding('utf8').on('data', (part) => (side.text += part));
         side.ended = once(side.child, 'close');
         return side;
@@ -154,6 +160,6 @@ const rows = (fs.existsSync(results) ? fs.readFileSync(results, 'utf8').split('\
 const lines = rows.filter((r) => r.commit === newest && r.minutes && !r.against), ends = rows.filter((r) => r.commit === newest && r.ended && Number.isFinite(r.ended.stacks));
 const total = lines.reduce((s, l) => s + l.minutes, 0), weighted = (key) => lines.reduce((s, l) => s + l[key] * l.minutes, 0) / total, most = (key) => Math.max(...lines.map((l) => l[key]));
 console.log(`${newest}: ${total.toFixed(0)} minutes in ${new Set(lines.map((l) => l.run)).size} runs, machine ${weighted('busy_percent').toFixed(0)} % busy, ${lines.reduce((s, l) => s + l.forks, 0)} processes and threads started`);
-console.log(`CPU ${weighted('processes_percent').toFixed(2)} % of a core (at most ${most('processes_percent').toFixed(2)} in ten minutes; goal 0.3); ${ends.map((e) => `${e.ended.program_ns_a_tick} ns a tick`).join(', ')}`);
+console.log(`CPU ${weighted('processes_percent').toFixed(2)} % of a core (at most ${most('processes_percent').toFixed(2)} in ten minutes; goal 0.3), at ${weighted('hz').toFixed(1)} Hz on average; ${ends.map((e) => `${e.ended.program_ns_a_tick} ns a tick`).join(', ')}`);
 console.log(`memory ${weighted('own_mb').toFixed(1)} MB of its own (most ${most('own_most_mb').toFixed(1)}; goal 64), rss ${weighted('rss_mb').toFixed(1)} (${most('rss_most_mb').toFixed(1)}), pss ${weighted('pss_mb').toFixed(1)} (${most('pss_most_mb').toFixed(1)}), ${[...new Set(ends.map((e) => e.ended.maps_mb))].join(', ')} MB of maps`);
 console.log(`${ends.reduce((s, e) => s + e.ended.stacks, 0)} stacks, ${Math.max(0, ...lines.map((l) => l.lost))} lost at most in a run, ${Math.max(...lines.map((l) => l.failed))} windows failed, ${lines.at(-1)?.series} series; a day takes ${Object.entries(lines.at(-1)?.bytes_a_day ?? {}).map(([s, b]) => `${(b / 1e6).toFixed(1)} MB in windows of ${s} s`).join(', ')}`);

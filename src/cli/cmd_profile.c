@@ -177,7 +177,7 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
         [FRAME_NATIVE] = "native", [FRAME_KERNEL] = "kernel", [FRAME_PYTHON] = "Python",
         [FRAME_JS] = "Node",       [FRAME_JAVA] = "Java",     [FRAME_RUBY] = "Ruby"};
     uint64_t elapsed_ns = clock_monotonic_ns() - start_ns;
-    uint64_t cpu_ns = clock_process_cpu_ns() + confine_lent_ns() + c->namer_ns;
+    uint64_t cpu_ns = profile_spent_ns(c) - c->program_ns;
     fprintf(stderr, "sonde: %llu stacks", (unsigned long long)c->stacks);
     if (c->stacks)
         fprintf(stderr, ", %.2f %% complete (", 100.0 * (double)c->complete / (double)c->stacks);
@@ -607,6 +607,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
         profile_steer_print_target(profile, &o.target, facts.target);
     if (!o.quiet && facts.rate)
         profile_steer_print_rate(facts.rate);
+    if (sampling.cost.elapsed_s > 0)
+        facts.cost = &sampling.cost;
+    if (!o.quiet && facts.cost)
+        profile_steer_print_cost(facts.cost);
     if (o.runtimes)
         print_runtimes(sampler);
     if (o.tune > 0) {

@@ -16,21 +16,31 @@ struct profile_metrics {
     struct exposition *exposition;
     struct text regressed; /* its family of metrics */
     uint64_t kept, failed, lost;
+    unsigned hz;
+    double spent_s;
 };
 
 enum { REGRESSED_MOST = 64 }; /* series of functions whose share has grown */
 
 static void write_counts(const struct profile_metrics *m, struct text *text)
 {
-    text_addf(text,
-              "# HELP sonde_profile_windows_total Windows of the profile, by what became of them.\n"
-              "# TYPE sonde_profile_windows_total counter\n"
-              "sonde_profile_windows_total{result=\"kept\"} %llu\n"
-              "sonde_profile_windows_total{result=\"failed\"} %llu\n"
-              "# HELP sonde_profile_lost_samples_total Samples that there was no room for.\n"
-              "# TYPE sonde_profile_lost_samples_total counter\n"
-              "sonde_profile_lost_samples_total %llu\n",
-              (unsigned long long)m->kept, (unsigned long long)m->failed, (unsigned long long)m->lost);
+    text_addf(
+        text,
+        "# HELP sonde_profile_windows_total Windows of the profile, by what became of them.\n"
+        "# TYPE sonde_profile_windows_total counter\n"
+        "sonde_profile_windows_total{result=\"kept\"} %llu\n"
+        "sonde_profile_windows_total{result=\"failed\"} %llu\n"
+        "# HELP sonde_profile_lost_samples_total Samples that there was no room for.\n"
+        "# TYPE sonde_profile_lost_samples_total counter\n"
+        "sonde_profile_lost_samples_total %llu\n"
+        "# HELP sonde_profile_frequency_hertz Samples a second and CPU, as sampling's cost allows now.\n"
+        "# TYPE sonde_profile_frequency_hertz gauge\n"
+        "sonde_profile_frequency_hertz %u\n"
+        "# HELP sonde_profile_own_cpu_seconds_total CPU time that sonde takes itself.\n"
+        "# TYPE sonde_profile_own_cpu_seconds_total counter\n"
+        "sonde_profile_own_cpu_seconds_total %.3f\n",
+        (unsigned long long)m->kept, (unsigned long long)m->failed, (unsigned long long)m->lost, m->hz,
+        m->spent_s);
 }
 
 static void answer(struct http_response *response, unsigned status, const char *type, struct text *text)
@@ -149,11 +159,14 @@ int profile_metrics_set_regressed(struct profile_metrics *m, const struct regres
     return failed ? -ENOMEM : 0;
 }
 
-void profile_metrics_set(struct profile_metrics *m, uint64_t kept, uint64_t failed, uint64_t lost)
+void profile_metrics_set(struct profile_metrics *m, uint64_t kept, uint64_t failed, uint64_t lost,
+                         unsigned hz, double spent_s)
 {
     pthread_mutex_lock(&m->lock);
     m->kept = kept;
     m->failed = failed;
     m->lost = lost;
+    m->hz = hz;
+    m->spent_s = spent_s;
     pthread_mutex_unlock(&m->lock);
 }

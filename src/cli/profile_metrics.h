@@ -29,7 +29,9 @@ int profile_metrics_add(struct profile_metrics *metrics, const struct profile *s
 int profile_metrics_set_regressed(struct profile_metrics *metrics, const struct regressed_function *functions,
                                   size_t count);
 
-/* Since the start: windows that were kept and could not be, samples that were lost. */
-void profile_metrics_set(struct profile_metrics *metrics, uint64_t kept, uint64_t failed, uint64_t lost);
+/* Since the start: windows that were kept and could not be, samples that were lost, CPU time that sonde took;
+ * and the rate of now. */
+void profile_metrics_set(struct profile_metrics *metrics, uint64_t kept, uint64_t failed, uint64_t lost,
+                         unsigned hz, double spent_s);
 
 #endif

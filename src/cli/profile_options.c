@@ -14,6 +14,7 @@
 #include "cli/profile_event.h"
 
 #define STORE_HZ       20
+#define STORE_COST     0.15        /* per cent of all CPUs */
 #define ALLOC_INTERVAL (512 << 10) /* bytes: as Go and tcmalloc sample */
 #define HIT_LIMIT      5000        /* a second */
 
@@ -84,6 +85,15 @@ static int take_percent(const char *value, double least, double usual, double *t
                : 0;
 }
 
+static int take_cost(const char *value, void *into, struct problem *problem)
+{
+    struct profile_options *o = into;
+    o->cost_said = true;
+    return cli_number(value, 0, 100, &o->cost_percent)
+               ? 0
+               : problem_set(problem, -EINVAL, "invalid percentage '%s' (0 to 100)", value);
+}
+
 static int take_tune(const char *value, void *into, struct problem *problem)
 {
     return take_percent(value, 0.001, 1, &((struct profile_options *)into)->tune, problem);
@@ -142,6 +152,10 @@ static const struct option_row ROWS[] = {
      .type = OPTION_TEXT, .at = AT(store)},
     {"store-quota", .value = "MB", .text = "remove the oldest windows when all take more than this (1074)",
      .type = OPTION_NUMBER, .least = 1, .most = 1e9, .at = AT(quota_mb)},
+    {"cost", .value = "PERCENT",
+     .text = "take at most PERCENT of the time of all CPUs, in the long run, by sampling less often than "
+             "--frequency says (0.15 with --store where that is not given; 0: no limit)",
+     .type = OPTION_CALL, .take = take_cost},
     {"metrics", .value = "ADDRESS",
      .text = "with --store: export what the hottest functions of each service took to Prometheus, at "
              "http://ADDRESS/metrics (127.0.0.1:9477)",
@@ -378,6 +392,13 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         (o->merge || o->adaptive || o->target.error > 0 || o->output || o->json || o->push || o->trace))
         return cli_usage(self,
                          "--store keeps windows in a directory, at one rate, and excludes other outputs");
+    if (o->cost_percent > 0 && (o->merge || o->adaptive || o->tune > 0 || o->target.error > 0))
+        return cli_usage(self, "--cost changes the rate by what sampling costs: not with --merge, "
+                               "--adaptive, --tune or --error");
+    if (o->cost_percent > 0 && strcmp(o->event, "cpu") != 0)
+        return cli_usage(self, "--cost changes the rate of --event cpu");
+    if (o->store && !o->cost_said && !o->frequency && strcmp(o->event, "cpu") == 0)
+        o->cost_percent = STORE_COST;
     if (o->metrics && (!o->store || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "--metrics exports what --store keeps of --event cpu");
     if (o->tune > 0 &&

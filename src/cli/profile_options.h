@@ -31,7 +31,9 @@ struct profile_options {
     double tune;       /* the acceptable error in per cent: recommend what to set; 0: no */
     const char *store; /* windows are kept there; NULL: nowhere */
     struct store_options retention;
-    double quota_mb;                /* of them; 0: the usual one */
+    double quota_mb;     /* of them; 0: the usual one */
+    double cost_percent; /* of all CPUs' time that sonde may take: the rate falls for that; 0: any */
+    bool cost_said;
     const char *metrics;            /* the address where functions are told to Prometheus; NULL: nowhere */
     struct certainty_target target; /* to be reached; error 0: none */
     uint32_t top;

@@ -10,6 +10,7 @@
 #include "steer/certainty.h"
 #include "steer/prune.h"
 
+struct cost;
 struct rate_summary;
 struct allocs;
 struct locks;
@@ -20,6 +21,7 @@ struct profile_facts {
     const struct sampler_counts *counts; /* of one that was sampled now */
     const struct prune_result *pruned;
     const struct rate_summary *rate;        /* when it followed the load */
+    const struct cost *cost;                /* when it was limited (--cost) */
     const struct certainty_reached *target; /* of --error */
     const struct locks *locks;              /* of --event lock */
     const struct allocs *allocs;            /* of --event alloc */

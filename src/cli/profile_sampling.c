@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/confine.h"
 #include "profile/outlier.h"
 #include "steer/pooling.h"
 #include "steer/regressed_watch.h"
 
 #define POLL_MS       20
 #define TIDY_STORE_NS (60 * NS_PER_S)
+#define COST_NS       (10 * NS_PER_S) /* how often it is looked at */
 
 /* What frames are called is kept from one window of the store to the next, up to so many: processes are among
  * them. */
@@ -38,6 +40,7 @@ struct run {
     uint64_t start_ns, check_after_ns;
     uint64_t window_start_ns, window_end_ns;
     double frequency, frequency_ns; /* of the window; the sum of rates by time */
+    uint64_t cost_looked_ns, cost_spent_ns;
 };
 
 static int out_of_memory(struct run *run)
@@ -105,7 +108,9 @@ static void tell_counts(struct profile_sampling *s)
     if (!s->metrics)
         return;
     sampler_counts(s->sampler, &counts);
-    profile_metrics_set(s->metrics, s->kept.windows, s->kept.failed, counts.lost);
+    profile_metrics_set(s->metrics, s->kept.windows, s->kept.failed, counts.lost,
+                        s->cost.options.limit > 0 ? cost_hz(&s->cost) : s->options->sampler.frequency,
+                        (double)profile_spent_ns(&counts) / 1e9);
 }
 
 /* Functions whose share of their service's CPU has grown, once each. */
@@ -217,6 +222,46 @@ static int begin_rate(struct run *run, uint64_t now_ns)
     return begin_window(run, now_ns);
 }
 
+/* ---- what sampling costs ---- */
+
+uint64_t profile_spent_ns(const struct sampler_counts *c)
+{
+    return clock_process_cpu_ns() + confine_lent_ns() + c->namer_ns + c->program_ns;
+}
+
+static uint64_t spent_now(const struct run *run)
+{
+    struct sampler_counts counts;
+    sampler_counts(run->sampling->sampler, &counts);
+    return profile_spent_ns(&counts);
+}
+
+static void begin_cost(struct run *run, uint64_t now_ns)
+{
+    const struct profile_options *o = run->sampling->options;
+    double cpus = (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+    const struct cost_options options = {
+        .limit = o->cost_percent / 100 * cpus, .least_hz = 1, .most_hz = o->sampler.frequency};
+    if (!(options.limit > 0))
+        return;
+    cost_begin(&run->sampling->cost, &options);
+    run->cost_looked_ns = now_ns; /* what was spent before, on what runs already, counts as well */
+}
+
+static void look_at_cost(struct run *run, uint64_t now_ns)
+{
+    struct cost *cost = &run->sampling->cost;
+    if (!(cost->options.limit > 0) || now_ns - run->cost_looked_ns < COST_NS)
+        return;
+    uint64_t spent_ns = spent_now(run), more_ns = spent_ns - MIN(run->cost_spent_ns, spent_ns);
+    unsigned before = cost_hz(cost);
+    cost_count(cost, (double)(now_ns - run->cost_looked_ns) / 1e9, (double)more_ns / 1e9);
+    run->cost_looked_ns = now_ns;
+    run->cost_spent_ns = MAX(spent_ns, run->cost_spent_ns);
+    if (cost_hz(cost) != before)
+        sampler_set_frequency(run->sampling->sampler, cost_hz(cost));
+}
+
 /* ---- the target ---- */
 
 /* When it is looked whether the target is reached: first, and then after a tenth of the time more. To look
@@ -267,6 +312,7 @@ static int sample(struct run *run, uint64_t end_ns)
     run->start_ns = clock_monotonic_ns();
     run->check_after_ns = FIRST_CHECK_NS;
     int r = begin_rate(run, run->start_ns);
+    begin_cost(run, run->start_ns);
     while (r >= 0 && goes_on(run, end_ns)) {
         uint64_t now_ns = clock_monotonic_ns();
         if (run->window && now_ns >= run->window_end_ns) {
@@ -274,6 +320,7 @@ static int sample(struct run *run, uint64_t end_ns)
             if (r == 0)
                 r = begin_window(run, now_ns);
         }
+        look_at_cost(run, now_ns);
         if (r >= 0 && (r = check_if_due(run, now_ns)) > 0)
             break;
         if (r >= 0)

@@ -8,6 +8,7 @@
 
 #include "cli/profile_metrics.h"
 #include "cli/profile_options.h"
+#include "steer/cost.h"
 #include "steer/rate.h"
 
 /* What became of a rate that followed the load. */
@@ -33,8 +34,12 @@ struct profile_sampling {
     struct {
         size_t windows, failed; /* that were kept; that could not be */
     } kept;                     /* afterwards, with a store */
-    struct rate_summary rate;   /* afterwards; options NULL: the rate did not change */
+    struct rate_summary rate;   /* afterwards; options NULL: it did not follow the load */
+    struct cost cost;           /* afterwards; a limit of 0: sampling could cost what it did */
 };
+
+/* CPU time that sonde and all who work for it took so far. */
+uint64_t profile_spent_ns(const struct sampler_counts *counts);
 
 /* The sampler has been started. Until the time is over, the child or the processes end, or something
  * interrupts. 0 or a negative errno. */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/schema.h"
 #include "cli/cli.h"
@@ -64,6 +65,32 @@ static json_t *rate_json(const struct rate_summary *r)
                      r->options->window_s, "changes_count", (json_int_t)r->changes, "regimes_count",
                      (json_int_t)r->regimes, "largest_divergence_nats", r->divergence, "dispersion",
                      r->dispersion);
+}
+
+/* ---- the cost ---- */
+
+/* Of all CPUs, as the limit is said. */
+static double cost_percent(const struct cost *c, double seconds_a_second)
+{
+    return c->options.limit > 0 ? 100 * seconds_a_second / (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1) : 0;
+}
+
+void profile_steer_print_cost(const struct cost *c)
+{
+    double took = cost_percent(c, c->spent_s / c->elapsed_s), limit = cost_percent(c, c->options.limit);
+    fprintf(stderr, "sonde: sampling took %.2f %% of the CPUs (--cost %.3g)", took, limit);
+    if (c->lowest_hz < c->options.most_hz)
+        fprintf(stderr, ", at %.1f Hz on average (%.0f to %.0f) instead of %.0f", c->mean_hz, c->lowest_hz,
+                c->highest_hz, c->options.most_hz);
+    fputs(took > limit && c->lowest_hz <= c->options.least_hz ? ", which is the lowest rate\n" : "\n",
+          stderr);
+}
+
+static json_t *cost_json(const struct cost *c)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "limit_percent", cost_percent(c, c->options.limit),
+                     "taken_percent", cost_percent(c, c->spent_s / c->elapsed_s), "mean_hz", c->mean_hz,
+                     "least_hz", c->lowest_hz, "most_hz", c->highest_hz);
 }
 
 /* ---- the target ---- */
@@ -182,4 +209,6 @@ void profile_steer_add_json(json_t *profile, const struct profile_facts *facts)
         json_object_set_new(profile, "target", target_json(facts->target));
     if (facts->rate)
         json_object_set_new(profile, "rate", rate_json(facts->rate));
+    if (facts->cost)
+        json_object_set_new(profile, "cost", cost_json(facts->cost));
 }

@@ -14,6 +14,8 @@ void profile_steer_print_pruned(const struct prune_result *pruned);
 
 void profile_steer_print_rate(const struct rate_summary *rate);
 
+void profile_steer_print_cost(const struct cost *cost);
+
 /* profile: that was measured. */
 void profile_steer_print_target(const struct profile *profile, const struct certainty_target *target,
                                 const struct certainty_reached *reached);

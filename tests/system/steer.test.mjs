@@ -307,6 +307,8 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     for (let left = 300; left > 0 && (await kept()) < 3; left--) await new Promise((done) => setTimeout(done, 100));
     assert.ok(seconds('hot') > seconds('cold') && seconds('cold') > 0, text);
     assert.match(text, /^sonde_business_function_cpu_seconds_total{service="told",function="hot"} \d/m);
+    assert.match(text, /^sonde_profile_frequency_hertz 997$/m); // it was asked for, whatever it costs
+    assert.match(text, /^sonde_profile_own_cpu_seconds_total 0\.\d*[1-9]/m);
     assert.equal((await fetch(url.replace('/metrics', '/'))).status, 404);
     if (have('promtool')) {
         const checked = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
@@ -320,6 +322,18 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     assert.ok(all > 0 && all * 1e9 <= json('--merge', ...files).profile.total + 1e3, text);
 });
 
+test('a rate that would cost more than it may is lowered, and no time is lost', { skip: compiler }, () => {
+    const program = build('dear', `
+int main(void) { began = now(CLOCK_MONOTONIC); while (now(CLOCK_MONOTONIC) - began < 23) { hot(300000); cold(100000); } return now(CLOCK_PROCESS_CPUTIME_ID) * 10; }`);
+    const r = spawnSync(sonde, ['profile', '--json', '-F', '400', '--cost', '0.001', '--', program], { encoding: 'utf8', maxBuffer: 1 << 26 });
+    const { total, cost } = JSON.parse(r.stdout).profile, took = 1e8 * r.status; // the program says how many tenths of a second of CPU time it had
+    assert.match(r.stderr, /sampling took [\d.]+ % of the CPUs \(--cost 0.001\), at [\d.]+ Hz on average \(\d+ to 400\) instead of 400/);
+    assert.ok(cost.least_hz <= 200 && cost.most_hz === 400 && cost.mean_hz < 400 && cost.taken_percent > cost.limit_percent && cost.limit_percent > 0, JSON.stringify(cost));
+    assert.ok(took > 0 && Math.abs(total / took - 1) < 0.1, `${total} of ${took} ns`);
+    const free = run('-F', '400', '--cost', '0', '-d', '1', '--', program);
+    assert.doesNotMatch(free.stderr, /sampling took/);
+});
+
 test('options that do not go together are refused with the reason', { skip: false }, () => {
     for (const [options, words] of [
         [['--adaptive=fast', 'true'], /--adaptive: invalid preset 'fast' \(usual, paper, paper-fine\)/],
@@ -327,6 +341,9 @@ test('options that do not go together are refused with the reason', { skip: fals
         [['--window', '0', 'true'], /--window: invalid number '0' \(1 to 3600\)/],
         [['--error', '5', 'true'], /--error: invalid target '5' \(ERROR%@SHARE%/],
         [['--error', '5%', '--adaptive', 'true'], /not with --adaptive/],
+        [['--cost', '1', '--adaptive', 'true'], /--cost changes the rate by what sampling costs: not with/],
+        [['--cost', '1', '--event', 'off-cpu', 'true'], /--cost changes the rate of --event cpu/],
+        [['--cost', 'much', 'true'], /--cost: invalid percentage 'much' \(0 to 100\)/],
         [['--store', '/tmp/x', '-o', 'x.html', '1'], /--store keeps windows in a directory/],
         [['--store', '/tmp/x', '--window', '3', '1'], /windows of a store are of 1, 2, 5 or 10/],
         [['--metrics', '127.0.0.1:0', '--all'], /--metrics exports what --store keeps/],
