@@ -347,7 +347,7 @@ function combinations() {
 }
 
 async function measure() {
-    if (options.load) execFileSync('ninja', ['-C', path.dirname(sonde), 'bench/open_loop'], { stdio: 'ignore' });
+    if (options.load && !fs.existsSync(path.join(path.dirname(sonde), 'bench/open_loop'))) execFileSync('ninja', ['-C', path.dirname(sonde), 'bench/open_loop'], { stdio: 'ignore' });
     const until = Date.now() + Number(options.seconds) * 1000, wanted = combinations();
     if (wanted.some(({ mode }) => mode === LTTNG)) startLttng();
     const counts = new Map(wanted.map((w) => [keyOf(w), 0]));
@@ -416,53 +416,60 @@ function chargedTo(stack, probe) {
     return !stack[innermost].startsWith('sonde_wrap_') || FOR_THE_PROBE.test(called) ? `${stack[innermost]} -> ${called}` : null;
 }
 
-// Samples a traced service under load: the samples charged to each function, of how many.
-async function sampled(service, slice) {
+// Samples a service under load: what a request costs, how much of that in the kernel, and the samples charged to each function of the probe.
+async function sampled(service, length) {
     const file = path.join(work, 'samples.folded');
     const sampler = spawn(sonde, ['profile', '-q', '-F', '2000', '-d', '600', '-o', file, String(service.pid)], { stdio: 'ignore' });
     await pause(1500);
-    service.load(slice);
+    const before = cpuTime(service.pid), { requests } = service.load(length), ns = (cpuTime(service.pid) - before) / requests;
     sampler.kill('SIGINT');
     await untilEnded(sampler);
     const symbols = execFileSync('nm', [path.join(path.dirname(sonde), 'libsonde-probe.so')], { encoding: 'utf8' }).split('\n');
     const probe = new Set(symbols.map((line) => /^\S+ [tT] (\S+)$/.exec(line)?.[1]).filter(Boolean));
     const charged = new Map();
-    let total = 0;
+    let total = 0, kernel = 0;
     for (const line of fs.readFileSync(file, 'utf8').split('\n').filter(Boolean)) {
         const [, frames, count] = /^(.*) (\d+)$/.exec(line), name = chargedTo(frames.split(';'), probe);
         total += Number(count);
+        if (frames.endsWith('_[k]')) kernel += Number(count);
         if (name) charged.set(name, (charged.get(name) ?? 0) + Number(count));
     }
-    return { charged: [...charged].sort((a, b) => b[1] - a[1]), total };
+    return { ns, kernel: (ns * kernel) / total, user: ns * (1 - kernel / total), charged: new Map([...charged].map(([name, count]) => [name, (ns * count) / total])), total };
 }
 
-// One service untraced, traced, traced and sampled, untraced: where its additional time goes.
+// One service, sampled untraced and traced in turns: where its additional time goes. In the kernel that is the programs of kernel events, and what
+// the kernel does more or less for a request because peers are asked at other moments.
+const ROUNDS = 4;
 async function profile({ cell, mode, path: node, node: version }) {
-    const { launch: start, slice } = CELLS[cell], service = await start(node), http = CELLS[cell].node;
-    const measured = (length) => {
-        const before = cpuTime(service.pid), { requests } = service.load(length);
-        return { ns: (cpuTime(service.pid) - before) / requests, requests };
-    };
-    for (let i = 0; i < 2; i++) measured(slice); // warms up
-    const long = slice * (http ? 5 : 10), before = measured(long), detach = await attach(service.pid, MODES[mode]);
-    const first = measured(slice), traced = measured(long), told = await detach();
-    const attached = await attach(service.pid, MODES[mode]);
-    const { charged, total } = await sampled(service, long);
-    await attached();
-    measured(slice);
-    const bare = (before.ns + measured(long).ns) / 2;
-    await service.stop();
-    const requests = first.requests + traced.requests, rows = charged.slice(0, 30).map(([name, count]) => [name, ((traced.ns * count) / total).toFixed(0), '']);
-    let explained = charged.reduce((sum, [, count]) => sum + (traced.ns * count) / total, 0);
-    rows.push(['all of the probe', explained.toFixed(0), `${(total / 1e9).toFixed(1)} s were sampled, ${(told.bytes / requests).toFixed(0)} B of trace`]);
-    for (const [family, { runs, run_ns }] of Object.entries(told.kernel?.families ?? {})) {
-        if (!runs) continue;
-        explained += run_ns / requests;
-        rows.push([`kernel: ${family}`, (run_ns / requests).toFixed(0), `${(runs / requests).toFixed(1)} runs of ${(run_ns / runs).toFixed(0)} ns`]);
+    const { launch: start, slice } = CELLS[cell], service = await start(node), length = slice * (CELLS[cell].node ? 4 : 8);
+    const mean = (list, of) => list.reduce((sum, item) => sum + of(item), 0) / list.length, bare = [], traced = [], told = [];
+    for (let i = 0; i < 2; i++) service.load(slice); // warms up
+    for (let i = 0; i < ROUNDS; i++) {
+        service.load(slice);
+        bare.push(await sampled(service, length));
+        const counting = await attach(service.pid, MODES[mode]), { requests } = service.load(slice);
+        told.push({ ...(await counting()), requests });
+        const attached = await attach(service.pid, MODES[mode]);
+        service.load(slice);
+        traced.push(await sampled(service, length));
+        await attached();
     }
-    rows.push(['the rest: caches, and how programs are called', (traced.ns - bare - explained).toFixed(0), '']);
-    rows.push(['traced less untraced', (traced.ns - bare).toFixed(0), `${(bare / 1000).toFixed(2)} us untraced, ${(traced.ns / bare).toFixed(3)} times that`]);
-    table(`${CELLS[cell].text}${version ? `, Node ${version}` : ''}, ${mode}, commit ${commit}: what a request costs more`, ['', 'ns a request', ''], rows);
+    await service.stop();
+    const names = [...new Set(traced.flatMap(({ charged }) => [...charged.keys()]))].map((name) => [name, mean(traced, ({ charged }) => charged.get(name) ?? 0)]).sort((a, b) => b[1] - a[1]);
+    const range = (list, of) => `${Math.min(...list.map(of)).toFixed(0)} to ${Math.max(...list.map(of)).toFixed(0)}`, rows = names.slice(0, 30).map(([name, ns]) => [name, ns.toFixed(0), '']);
+    const probe = names.reduce((sum, [, ns]) => sum + ns, 0), user = mean(traced, (t) => t.user) - mean(bare, (b) => b.user), kernel = mean(traced, (t) => t.kernel) - mean(bare, (b) => b.kernel);
+    rows.push(['all of the probe', probe.toFixed(0), `${(traced.reduce((sum, { total }) => sum + total, 0) / 1e9).toFixed(1)} s were sampled, ${mean(told, (t) => t.bytes / t.requests).toFixed(0)} B of trace`]);
+    rows.push(['the rest in user mode: caches, and how wrappers are called', (user - probe).toFixed(0), `user mode: ${mean(bare, (b) => b.user).toFixed(0)} ns untraced (${range(bare, (b) => b.user)}), ${mean(traced, (t) => t.user).toFixed(0)} traced (${range(traced, (t) => t.user)})`]);
+    let programs = 0;
+    for (const family of Object.keys(told[0].kernel?.families ?? {})) {
+        const runs = mean(told, (t) => t.kernel.families[family].runs / t.requests), ns = mean(told, (t) => t.kernel.families[family].run_ns / t.requests);
+        if (!runs) continue;
+        programs += ns;
+        rows.push([`kernel: ${family}`, ns.toFixed(0), `${runs.toFixed(1)} runs of ${(ns / runs).toFixed(0)} ns`]);
+    }
+    rows.push(['the rest in the kernel: packets and wakeups', (kernel - programs).toFixed(0), `the kernel: ${mean(bare, (b) => b.kernel).toFixed(0)} ns untraced (${range(bare, (b) => b.kernel)}), ${mean(traced, (t) => t.kernel).toFixed(0)} traced (${range(traced, (t) => t.kernel)})`]);
+    rows.push(['traced less untraced', (user + kernel).toFixed(0), `${(mean(bare, (b) => b.ns) / 1000).toFixed(2)} us untraced, ${(mean(traced, (t) => t.ns) / mean(bare, (b) => b.ns)).toFixed(3)} times that`]);
+    table(`${CELLS[cell].text}${version ? `, Node ${version}` : ''}, ${mode}, commit ${commit}: what a request costs more at saturation, sampled`, ['', 'ns a request', ''], rows);
 }
 
 try {

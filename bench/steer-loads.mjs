@@ -5,6 +5,7 @@
 // compared on the same run, and what else the machine does changes nothing. Recordings are kept in --keep and are not made again; each result
 // is a line of bench/results/steer-loads.jsonl with the commit. Then tables, and the plots doc/self-tuning-*.svg.
 //   node bench/steer-loads.mjs [--seconds 360] [--phase 60] [--keep DIR] [--only 'java steady,...'] [--record-only] [--runs 20] [--jobs 1]        (root)
+// ASYNC_PROFILER=/path/to/bin/asprof (not packaged, so built beside) samples the Java loads at the same rate at the same time, for all but the first and last seconds.
 // 18 minutes on two idle CPUs: --seconds 240 --phase 40 --jobs 2 (two loads at a time, each of which has a CPU).
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -31,6 +32,7 @@ const LOADS = {
 const CASES = Object.keys(LOADS).flatMap((load) => ['steady', 'periodic'].map((kind) => ({ load, kind, base: path.join(o.keep, `${load}-${kind}`) })))
     .filter(({ load, kind }) => !o.only || o.only.split(',').includes(`${load} ${kind}`));
 
+const asprof = process.env.ASYNC_PROFILER;
 const commands = {}; // of loads that have been compiled
 async function record({ load, kind, base }) {
     if (fs.existsSync(`${base}.truth`)) return;
@@ -42,7 +44,8 @@ async function record({ load, kind, base }) {
     const said = samplers.map((s) => { const parts = []; s.stderr.setEncoding('utf8').on('data', (p) => parts.push(p)); return parts; }), done = samplers.map((s) => once(s, 'close'));
     await new Promise((resolve) => setTimeout(resolve, 3000)); // both sample
     child.stdin.end('\n');
-    await Promise.all([ended, ...done]);
+    const beside = asprof && load === 'java' && spawn(asprof, ['-d', String(Number(o.seconds) - 10), '-e', 'cpu', '-i', `${Math.round(1e9 / 997)}ns`, '-o', 'collapsed', '-f', `${base}.async.folded`, String(child.pid)], { stdio: 'ignore' });
+    await Promise.all([ended, ...done, ...(beside ? [once(beside, 'close')] : [])]);
     fs.writeFileSync(`${base}.said`, said.map((parts) => parts.join('')).join('\n'));
     fs.writeFileSync(`${base}.truth`, out.split('\n').filter((line) => /^\d+ /.test(line)).join('\n'));
 }
@@ -71,6 +74,25 @@ function samplesOf({ base }) {
     return to;
 }
 
+// Names of the functions that are measured, and the nanoseconds that each of them took in the whole run.
+function truthOf({ base }) {
+    const lines = fs.readFileSync(`${base}.truth`, 'utf8').trim().split('\n').map((line) => line.trim().split(' ').slice(1)), names = lines[0].filter((_, i) => i % 2 === 0), took = (line) => line.filter((_, i) => i % 2).map(Number);
+    return { names, took: took(lines.at(-1)).map((ns, i) => ns - took(lines[0])[i]) };
+}
+
+// What async-profiler makes of the same run: the error of the functions' shares among each other, and that of as many random samples.
+function beside(c) {
+    const file = `${c.base}.async.folded`;
+    if (!fs.existsSync(file)) return [];
+    const { names, took } = truthOf(c), counts = names.map(() => 0), all = took.reduce((a, b) => a + b, 0);
+    for (const line of fs.readFileSync(file, 'utf8').split('\n').filter(Boolean)) {
+        const [, stack, count] = /^(.*) (\d+)$/.exec(line), innermost = stack.split(';').reverse().map((frame) => names.indexOf(/^Shop\.(\w+)/.exec(frame)?.[1])).find((i) => i >= 0);
+        if (innermost !== undefined) counts[innermost] += Number(count);
+    }
+    const samples = counts.reduce((a, b) => a + b, 0), average = (of) => names.reduce((sum, _, i) => sum + of(took[i] / all, counts[i] / samples), 0) / names.length;
+    return [{ mode: 'async-profiler', samples, error_points: 100 * average((p, q) => Math.abs(p - q)), chance_points: 100 * average((p) => Math.sqrt((2 / Math.PI) * p * (1 - p) / samples)) }];
+}
+
 const MEASURED = ['src/steer', 'bench/steer_replay.c', 'bench/steer-loads.mjs', 'bench/steer_loads'], git = (...args) => spawnSync('git', ['-C', root, ...args, '--', ...MEASURED], { encoding: 'utf8' }).stdout.trim();
 const commit = git('log', '-1', '--format=%h') + (git('status', '--porcelain') ? '+' : ''), results = path.join(root, 'bench/results/steer-loads.jsonl');
 const recordedAt = ({ base }) => new Date(Number(fs.readFileSync(`${base}.truth`, 'utf8').split(' ')[0])).toISOString();
@@ -82,7 +104,7 @@ function replay(c) {
     const program = path.join(o.build, 'bench/steer_replay'), truth = `${c.base}.numbers`;
     fs.writeFileSync(truth, fs.readFileSync(`${c.base}.truth`, 'utf8').split('\n').map((line) => line.trim().split(' ').filter((_, i) => i % 2 === 0).join(' ')).join('\n'));
     const lines = [['rates', samplesOf(c), truth, o.runs], ...(c.kind === 'steady' ? [['prune', `${c.base}.pb.gz`]] : [])].flatMap((args) => execFileSync(program, args, { encoding: 'utf8' }).trim().split('\n'));
-    fs.appendFileSync(results, lines.map((line) => `${JSON.stringify({ commit, load: c.load, kind: c.kind, recorded, ...JSON.parse(line) })}\n`).join(''));
+    fs.appendFileSync(results, [...lines.map((line) => JSON.parse(line)), ...beside(c)].map((line) => `${JSON.stringify({ commit, load: c.load, kind: c.kind, recorded, ...line })}\n`).join(''));
 }
 
 // ---- plots: plain SVG, a panel for each load ----
@@ -109,8 +131,9 @@ function show(rows) {
     const of = (c) => rows.filter((r) => r.load === c.load && r.kind === c.kind), MODES = { paper: 1, 'paper-fine': 2, usual: 3 };
     console.log('load             how             mean Hz  samples  error (points)  by chance  within 997 Hz\'s interval, its own   windows: error, within   changes');
     for (const c of CASES) {
-        const mine = of(c).filter((r) => r.error_points !== undefined);
+        const mine = of(c).filter((r) => r.error_points !== undefined && r.mean_hz !== undefined);
         for (const r of mine) console.log(`${`${c.load} ${c.kind}`.padEnd(17)}${r.mode.padEnd(14)}${number(r.mean_hz, 0).padStart(9)}${number(100 * r.samples_share, 1).padStart(7)} %${number(r.error_points, 3).padStart(14)}${number(r.chance_points, 3).padStart(13)}${number(100 * r.within_fixed, 0).padStart(18)} %${number(100 * r.within_own, 0).padStart(14)} %${number(r.window_error_points, 2).padStart(16)}${number(100 * r.window_within_fixed, 0).padStart(7)} %${number(r.changes, 1).padStart(11)}`);
+        for (const r of of(c).filter((k) => k.mode === 'async-profiler')) console.log(`${`${c.load} ${c.kind}`.padEnd(17)}${r.mode.padEnd(14)} ${r.samples} samples, error ${number(r.error_points, 3)} points, ${number(r.chance_points, 3)} by chance`);
         for (const r of of(c).filter((k) => k.seconds !== undefined)) console.log(`${`${c.load} ${c.kind}`.padEnd(17)}${r.mode.padEnd(14)} reached in ${number(100 * r.reached, 0)} %, after ${number(r.seconds, 0)} s, ${number(100 * r.samples_share, 1)} % of the samples; ${number(100 * r.within_own, 0)} % within what is stated`);
     }
     for (const c of CASES.filter(({ kind }) => kind === 'steady'))
