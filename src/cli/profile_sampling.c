@@ -244,8 +244,9 @@ static void begin_cost(struct run *run, uint64_t now_ns)
         .limit = o->cost_percent / 100 * cpus, .least_hz = 1, .most_hz = o->sampler.frequency};
     if (!(options.limit > 0))
         return;
-    cost_begin(&run->sampling->cost, &options);
-    run->cost_looked_ns = now_ns; /* what was spent before, on what runs already, counts as well */
+    run->cost_looked_ns = now_ns;
+    run->cost_spent_ns = spent_now(run);
+    cost_begin(&run->sampling->cost, &options, (double)run->cost_spent_ns / 1e9);
 }
 
 static void look_at_cost(struct run *run, uint64_t now_ns)

@@ -70,14 +70,14 @@ static json_t *rate_json(const struct rate_summary *r)
 /* ---- the cost ---- */
 
 /* Of all CPUs, as the limit is said. */
-static double cost_percent(const struct cost *c, double seconds_a_second)
+static double of_all_cpus(double seconds_a_second)
 {
-    return c->options.limit > 0 ? 100 * seconds_a_second / (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1) : 0;
+    return 100 * seconds_a_second / (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 }
 
 void profile_steer_print_cost(const struct cost *c)
 {
-    double took = cost_percent(c, c->spent_s / c->elapsed_s), limit = cost_percent(c, c->options.limit);
+    double took = of_all_cpus(c->spent_s / c->elapsed_s), limit = of_all_cpus(c->options.limit);
     fprintf(stderr, "sonde: sampling took %.2f %% of the CPUs (--cost %.3g)", took, limit);
     if (c->lowest_hz < c->options.most_hz)
         fprintf(stderr, ", at %.1f Hz on average (%.0f to %.0f) instead of %.0f", c->mean_hz, c->lowest_hz,
@@ -88,8 +88,8 @@ void profile_steer_print_cost(const struct cost *c)
 
 static json_t *cost_json(const struct cost *c)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "limit_percent", cost_percent(c, c->options.limit),
-                     "taken_percent", cost_percent(c, c->spent_s / c->elapsed_s), "mean_hz", c->mean_hz,
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "limit_percent", of_all_cpus(c->options.limit),
+                     "taken_percent", of_all_cpus(c->spent_s / c->elapsed_s), "mean_hz", c->mean_hz,
                      "least_hz", c->lowest_hz, "most_hz", c->highest_hz);
 }
 

@@ -13,11 +13,12 @@ static const double LEAST_SHARE = 0.25, MOST_SHARE = 2;
 /* How fast the rate falls and rises between two looks. */
 static const double FALL = 0.5, RISE = 1.25;
 
-void cost_begin(struct cost *c, const struct cost_options *options)
+void cost_begin(struct cost *c, const struct cost_options *options, double before_s)
 {
     *c = (struct cost){.options = *options,
                        .hz = options->most_hz,
-                       .saved_s = options->limit * SAVED_FOR_S,
+                       .saved_s = options->limit * SAVED_FOR_S - before_s,
+                       .spent_s = before_s,
                        .lowest_hz = options->most_hz};
 }
 

@@ -20,8 +20,9 @@ struct cost {
     double mean_hz, lowest_hz, highest_hz; /* of the rates; the mean by time */
 };
 
-/* It begins with the highest rate. */
-void cost_begin(struct cost *cost, const struct cost_options *options);
+/* It begins with the highest rate. before_s: CPU time that was taken to get ready, which is made up for, but
+ * says nothing of samples. */
+void cost_begin(struct cost *cost, const struct cost_options *options, double before_s);
 
 /* The rate for now: a whole number. */
 unsigned cost_hz(const struct cost *cost);

@@ -19,7 +19,7 @@ static void cheap_sampling_keeps_its_rate(void **state)
 {
     (void)state;
     struct cost c;
-    cost_begin(&c, &USUAL);
+    cost_begin(&c, &USUAL, 0);
     assert_int_equal(cost_hz(&c), 20);
     run(&c, 100, 0.0001, 0.0001);
     assert_int_equal(cost_hz(&c), 20);
@@ -31,7 +31,7 @@ static void dear_sampling_costs_what_it_may(void **state)
 {
     (void)state;
     struct cost c;
-    cost_begin(&c, &USUAL);
+    cost_begin(&c, &USUAL, 0);
     run(&c, 6 * 60 * 8, 0.0002, 0.0006); /* 20 Hz would cost four times as much */
     assert_true(fabs(c.spent_s / c.elapsed_s / USUAL.limit - 1) < 0.03);
     assert_true(c.mean_hz > 4 && c.mean_hz < 5.5);
@@ -42,18 +42,22 @@ static void a_dear_beginning_is_made_up_for(void **state)
 {
     (void)state;
     struct cost c;
-    cost_begin(&c, &USUAL);
-    cost_count(&c, 10, 3); /* all programs are new: a hundred times what may be spent in that time */
-    run(&c, 6 * 60, 0.0001, 0.0001);
-    assert_true(c.spent_s < 1.02 * USUAL.limit * c.elapsed_s);
-    assert_int_equal(cost_hz(&c), 20);
+    cost_begin(&c, &USUAL, 2);  /* more than what may be saved */
+    run(&c, 2, 0.0001, 0.0004); /* and that is far above the limit at 20 Hz */
+    assert_true(cost_hz(&c) < 20 && cost_hz(&c) >= 5);
+    run(&c, 6 * 60, 0.0001, 0.0004);
+    assert_true(fabs(c.spent_s / (USUAL.limit * c.elapsed_s) - 1) < 0.05);
+
+    cost_begin(&c, &USUAL, 1); /* saved is enough for that, and samples are cheap */
+    run(&c, 10, 0.0001, 0.0001);
+    assert_true(c.lowest_hz == 20);
 }
 
 static void the_rate_comes_back_when_sampling_gets_cheap(void **state)
 {
     (void)state;
     struct cost c;
-    cost_begin(&c, &USUAL);
+    cost_begin(&c, &USUAL, 0);
     run(&c, 360, 0.0002, 0.001);
     assert_true(cost_hz(&c) <= 3);
     run(&c, 60, 0.0001, 0.0001);
@@ -64,7 +68,7 @@ static void the_least_rate_is_kept_whatever_it_costs(void **state)
 {
     (void)state;
     struct cost c;
-    cost_begin(&c, &USUAL);
+    cost_begin(&c, &USUAL, 0);
     run(&c, 360, 0.01, 0.001);
     assert_int_equal(cost_hz(&c), 1);
     run(&c, 60, 0, 0);
