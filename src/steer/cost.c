@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* What is saved is good for so long: enough for the beginning, when all programs are new. */
+/* What was not used may be used later, for so long; and what was too much is made up for over that time. */
 static const double SAVED_FOR_S = 600;
 /* Windows vary, by which programs are met: over how long costs are averaged. */
 static const double SMOOTH_S = 60;
@@ -17,7 +17,7 @@ void cost_begin(struct cost *c, const struct cost_options *options, double befor
 {
     *c = (struct cost){.options = *options,
                        .hz = options->most_hz,
-                       .saved_s = options->limit * SAVED_FOR_S - before_s,
+                       .saved_s = -before_s,
                        .spent_s = before_s,
                        .lowest_hz = options->most_hz};
 }

@@ -11,10 +11,9 @@ struct cost_options {
 
 struct cost {
     struct cost_options options;
-    double hz;     /* of now, before it is rounded */
-    double each_s; /* CPU time for each sample a second and CPU, of late; 0: not known yet */
-    double
-        saved_s; /* CPU time that may still be used, up to what ten minutes allow; below 0: to be made up */
+    double hz;      /* of now, before it is rounded */
+    double each_s;  /* CPU time for each sample a second and CPU, of late; 0: not known yet */
+    double saved_s; /* CPU time that was not used, up to what ten minutes allow; below 0: to be made up for */
     /* So far: */
     double elapsed_s, spent_s;
     double mean_hz, lowest_hz, highest_hz; /* of the rates; the mean by time */
