@@ -2,10 +2,10 @@
 // What profiling a machine for days takes: `sonde profile --all --store DIR --metrics`, at 20 Hz or what its limit of cost allows, for MINUTES, while whoever uses the machine
 // goes on. A sample every five seconds; every ten minutes a line of bench/results/continuous.jsonl, so that what is interrupted counts as far
 // as it came, and pieces of several runs count together (goal: 0.3 % of a core and 64 MB for eight hours). In a line:
-//   processes_percent  of one core: all processes of sonde, and the BPF program's own time (program_ns_a_tick, known when sonde ends, times the ticks)
+//   processes_percent  of one core: all processes of sonde; its program in the kernel takes program_ns_a_tick besides, in the line at the end
 //   *_mb           own: memory that is sonde's alone (RssAnon of all its processes); rss and pss: as /proc counts them, with the mapped files
 //                  of others' programs that sonde reads
-//   hz             samples a second and CPU, on average; and the stacks that there were
+//   hz             samples a second and CPU, on average; how many stacks there were is in the line at the end
 //   busy_percent   of all CPUs, and forks: what the machine did meanwhile
 //   bytes_a_day    what the store's windows of a length take for a day
 //   node bench/continuous.mjs MINUTES [--frequency N (whatever it costs)] [--store DIR] [--sonde PATH] [--commit COMMIT]      (root)

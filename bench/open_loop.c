@@ -1,6 +1,6 @@
 /* A load that does not wait for its answers: requests come at random times (exponential gaps) at a given
- * rate, the same times in each run, and each is timed from the moment at which it was due. So a server that
- * stands still is seen by all that come meanwhile.
+ * rate, the same times in each run, and each is timed from the moment at which it was due. So while a server
+ * stands still, each request that is due counts its own wait.
  *     open_loop PORT RATE SECONDS              HTTP's GET /
  *     open_loop PORT RATE SECONDS redis N      Redis' GET and SET in turns, N commands in a pipeline
  * Prints one line of JSON: answered requests, those that found no free connection, and percentiles in us. */

@@ -55,7 +55,7 @@ function samplesOf({ base }) {
     const to = `${base}.samples`;
     if (fs.existsSync(to)) return to;
     const profile = JSON.parse(fs.readFileSync(`${base}.firefox.json`, 'utf8')), { stackTable, frameTable, funcTable, stringArray } = profile.shared;
-    const names = fs.readFileSync(`${base}.truth`, 'utf8').split('\n')[0].trim().split(' ').slice(1).filter((_, i) => i % 2 === 0), wanted = new Map(names.flatMap((name, i) => [[name, i], [`Shop.${name}`, i]]));
+    const { names } = truthOf({ base }), wanted = new Map(names.flatMap((name, i) => [[name, i], [`Shop.${name}`, i]]));
     const nameOf = (stack) => stringArray[funcTable.name[frameTable.func[stackTable.frame[stack]]]], known = new Map(), leaves = new Map(), samples = [];
     const functionOf = (stack) => {
         if (stack === null || stack < 0) return -1;
