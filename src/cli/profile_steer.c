@@ -82,8 +82,12 @@ void profile_steer_print_cost(const struct cost *c)
     if (c->lowest_hz < c->options.most_hz)
         fprintf(stderr, ", at %.1f Hz on average (%.0f to %.0f) instead of %.0f", c->mean_hz, c->lowest_hz,
                 c->highest_hz, c->options.most_hz);
-    fputs(took > limit && c->lowest_hz <= c->options.least_hz ? ", which is the lowest rate\n" : "\n",
-          stderr);
+    if (took > limit)
+        fputs(c->lowest_hz <= c->options.least_hz
+                  ? "; it does not sample less often than that"
+                  : "; more than the limit is made up for within some ten minutes",
+              stderr);
+    fputc('\n', stderr);
 }
 
 static json_t *cost_json(const struct cost *c)
