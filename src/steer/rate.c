@@ -40,7 +40,7 @@ const struct rate_options RATE_USUAL = {.top = 20,
                                         .quiet = 3,
                                         .false_per_hour = 0.01,
                                         .window_s = 10,
-                                        .first = 250,
+                                        .first = 125,
                                         .least = 20,
                                         .most = 999,
                                         .budget = 0.08};
@@ -81,6 +81,7 @@ struct regime {
     struct distribution pool;
     size_t windows;
     uint64_t last; /* window that it was met in */
+    bool proven;   /* it lasted or came again: no mere odd window */
 };
 
 struct rate {
@@ -321,15 +322,16 @@ static int distance(struct rate *r, const struct distribution *window, size_t re
     return 0;
 }
 
-/* The known regime beside the present one that the window fits best, closer than `within`; RATE_REGIMES:
- * none. */
-static int find_regime(struct rate *r, const struct distribution *window, double within, size_t *ret_regime)
+/* The known regime beside the present one, or the proven one, that the window fits best, closer than
+ * `within`; RATE_REGIMES: none. */
+static int find_regime(struct rate *r, const struct distribution *window, double within, bool proven,
+                       size_t *ret_regime)
 {
     double best = within;
     *ret_regime = RATE_REGIMES;
     for (size_t i = 0; i < RATE_REGIMES; i++) {
         double far, limit;
-        if (i == r->regime || !r->regimes[i].windows)
+        if (i == r->regime || !r->regimes[i].windows || (proven && !r->regimes[i].proven))
             continue;
         int e = distance(r, window, i, &far, &limit);
         if (e < 0)
@@ -342,8 +344,9 @@ static int find_regime(struct rate *r, const struct distribution *window, double
     return 0;
 }
 
-/* A window that fits another known regime clearly better than the present one is that regime's: what is known
- * needs less evidence than what is new. */
+/* A window that fits another proven regime clearly better than the present one is that regime's: what is
+ * known needs less evidence than what is new. An odd window that was taken for a change proves nothing:
+ * otherwise windows that are odd in the same way by chance would go back and forth. */
 static int recognise(struct rate *r, const struct distribution *window, struct rate_decision *d)
 {
     double far, limit;
@@ -356,7 +359,7 @@ static int recognise(struct rate *r, const struct distribution *window, struct r
     struct learner *all = learner_of(r, 0, 1);
     if (!all)
         return -ENOMEM;
-    e = find_regime(r, window, far - FITS_BETTER * scale_of(all), &found);
+    e = find_regime(r, window, far - FITS_BETTER * scale_of(all), true, &found);
     if (e < 0 || found == RATE_REGIMES)
         return e;
     r->regime = found;
@@ -398,12 +401,14 @@ static int change_regime(struct rate *r, const struct distribution *window, stru
     size_t found = RATE_REGIMES;
     int e = leave(r, d->length);
     if (e == 0 && !r->options.previous_only)
-        e = find_regime(r, window, INFINITY, &found);
+        e = find_regime(r, window, INFINITY, false, &found);
     if (e < 0)
         return e;
     d->known = found < RATE_REGIMES;
     d->fresh = !d->known;
     r->regime = d->known ? found : free_regime(r);
+    if (d->known && r->regimes[r->regime].windows >= r->options.quiet - 1)
+        r->regimes[r->regime].proven = true;
     return 0;
 }
 
@@ -505,6 +510,7 @@ int rate_window(struct rate *r, const struct distribution *window, struct rate_d
     regime->windows++;
     regime->last = ++r->window;
     r->recent_count = MIN(r->recent_count + 1, (size_t)LONGEST);
+    regime->proven |= r->recent_count > r->options.quiet;
     struct learner *all = r->options.previous_only ? NULL : learner_of(r, 0, 1);
     if (all)
         d.dispersion = scale_of(all);
