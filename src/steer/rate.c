@@ -27,8 +27,9 @@ enum { FREEDOMS = 152, HALVES = 2 * DIVERGENCE_CELLS };
 #define SAME_AGAIN   0.01 /* a regime is met again when it diverges by no more than this chance */
 #define FITS_BETTER  10.0 /* by so much chi-squared, a window belongs to another known regime */
 #define LARGE_CHANGE 0.05 /* nats: no program's windows wander so far (the paper's smaller threshold) */
-#define UNKNOWN      8.0  /* dispersion that a program may have of which nothing is learnt: samples in runs */
-#define TELL         40.0 /* chi-squared by which regimes are told apart even by an unlucky window */
+#define UNKNOWN \
+    7.0 /* dispersion that a program may have of which nothing is learnt: samples in runs of four */
+#define TELL         40.0  /* chi-squared by which regimes are told apart even by an unlucky window */
 #define TELL_LEAST   100.0 /* samples: of fewer, only the hottest functions can be compared */
 #define VARIES_MORE  2.0   /* dispersion, and variance between windows over that of one sample, above which */
 #define VARIES_LARGE 0.001 /* windows do not speak for each other: a share of 30 % is off by 1.5 points */
@@ -40,7 +41,7 @@ const struct rate_options RATE_USUAL = {.top = 20,
                                         .quiet = 3,
                                         .false_per_hour = 0.01,
                                         .window_s = 10,
-                                        .first = 125,
+                                        .first = 130,
                                         .least = 20,
                                         .most = 999,
                                         .budget = 0.08};
