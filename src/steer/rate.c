@@ -24,11 +24,10 @@ static const unsigned LENGTH[LENGTHS] = {1, 3, 9, 27, LONGEST};
 #define FREEDOM_MOST  150.0 /* tails are heavier than those of a normal distribution */
 #define LEARNERS_MOST 8192
 enum { FREEDOMS = 152, HALVES = 2 * DIVERGENCE_CELLS };
-#define SAME_AGAIN   0.01 /* a regime is met again when it diverges by no more than this chance */
-#define FITS_BETTER  10.0 /* by so much chi-squared, a window belongs to another known regime */
-#define LARGE_CHANGE 0.05 /* nats: no program's windows wander so far (the paper's smaller threshold) */
-#define UNKNOWN \
-    7.0 /* dispersion that a program may have of which nothing is learnt: samples in runs of four */
+#define SAME_AGAIN   0.01  /* a regime is met again when it diverges by no more than this chance */
+#define FITS_BETTER  10.0  /* by so much chi-squared, a window belongs to another known regime */
+#define LARGE_CHANGE 0.05  /* nats: no program's windows wander so far (the paper's smaller threshold) */
+#define UNKNOWN      7.0   /* dispersion before anything is learnt: samples in runs of four */
 #define TELL         40.0  /* chi-squared by which regimes are told apart even by an unlucky window */
 #define TELL_LEAST   100.0 /* samples: of fewer, only the hottest functions can be compared */
 #define VARIES_MORE  2.0   /* dispersion, and variance between windows over that of one sample, above which */
