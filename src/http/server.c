@@ -59,12 +59,12 @@ static const char *header(struct MHD_Connection *connection, const char *name)
     return value ? value : "";
 }
 
-/* zlib's levels. A tile is one of many that are asked for while somebody moves through a view: packing it
- * well would take as long as making it. */
+/* zlib's levels. A tile is one of many that are asked for while somebody moves through a view, and metrics
+ * are asked for all day: packing them well would take as long as making them. */
 static int level_of(const struct http_response *response)
 {
     const char *type = response->content_type ? response->content_type : "";
-    return strcmp(type, "application/octet-stream") == 0 ? 1 : 5;
+    return strcmp(type, "application/octet-stream") == 0 || strstr(type, "version=0.0.4") ? 1 : 5;
 }
 
 /* Replaces the body by what gzip makes of it, when that is smaller and the client takes it. */

@@ -37,7 +37,8 @@ enum {
     MAPPED_BYTES =
         128 << 10, /* from this size on, freed memory goes back at once: debug information is large */
     TRIM_KEEP = 1 << 20,
-    AWHILE_MS = 50 /* then it answers what it has named: the sampler has other things to do, too */
+    CLOSED_FIRST = 64, /* files that nothing has mapped stay known when room is needed, then fewer */
+    AWHILE_MS = 50     /* then it answers what it has named: the sampler has other things to do, too */
 };
 _Static_assert(STACKS_MAX + STACK_BYTES_MAX + sizeof(struct namer_answer) < NEW_MAX, "and some new frames");
 _Static_assert(ANSWER_MAX + sizeof(struct sampler_process) <= BROKER_BYTES_MAX, "an answer is one message");
@@ -303,16 +304,26 @@ static int name_stacks(struct reading *r, struct namer_rest *rest, const struct 
 
 /* ---- what is answered ---- */
 
+static void keep_rows(void *context, struct native_file *file)
+{
+    struct reading *r = context;
+    tables_keep(&r->tables, file);
+}
+
 static void describe(struct reading *r, struct process *process)
 {
+    uint32_t closed = CLOSED_FIRST;
     tables_settle(&r->tables); /* who copies rows has done so */
     process_describe(process, &r->tables, &r->description);
-    if (!r->tables.full)
-        return;
-    r->tables.full = false;
-    native_files_trim(r->files, 0);
-    tables_settle(&r->tables);
-    process_describe(process, &r->tables, &r->description);
+    while (r->tables.full) {
+        r->tables.full = false;
+        native_files_trim(r->files, closed);
+        tables_settle(&r->tables);
+        process_describe(process, &r->tables, &r->description);
+        if (!closed)
+            break;
+        closed /= 4;
+    }
     r->tables.full = false;
 }
 
@@ -402,7 +413,8 @@ static int do_work(struct reading *r, pid_t pid, const struct namer_ask *ask, st
         result = ask->verb == NAMER_OPEN_ENDED ? open_ended(r, rest, pid, ask->count)
                                                : open_process(r, rest, pid, ask->count);
         break;
-    case NAMER_TIDY:
+    case NAMER_TIDY: /* short-lived processes lead to the same files again and again */
+        native_files_visit(r->files, keep_rows, r);
         native_files_trim(r->files, ask->closed);
         malloc_trim(TRIM_KEEP);
         return 0;

@@ -184,6 +184,14 @@ const struct table_range *tables_of(struct tables *t, struct native_file *file)
     return range;
 }
 
+void tables_keep(struct tables *t, struct native_file *file)
+{
+    const struct unwind_table *table = native_file_met(file) ? native_file_table(file) : NULL;
+    if (table && !table->borrowed && t->rows_used + table->count <= t->row_limit / 4 &&
+        table->count < tables_room(t))
+        (void)tables_of(t, file);
+}
+
 void tables_drop(void *context, uint64_t note)
 {
     struct tables *t = context;

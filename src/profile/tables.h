@@ -47,6 +47,10 @@ void tables_done(struct tables *tables);
  * no room. */
 const struct table_range *tables_of(struct tables *tables, struct native_file *file);
 
+/* Keeps the rows of a file that have been read, but not been asked for here, beyond its end: as long as all
+ * of them together are a quarter of the room. */
+void tables_keep(struct tables *tables, struct native_file *file);
+
 /* Copies rows that were made elsewhere, and may be anything. False: there is no room. indexed: they are found
  * faster, and stay as they are. */
 bool tables_add(struct tables *tables, const struct unwind_row *rows, uint32_t count, bool indexed,

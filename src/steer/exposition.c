@@ -320,13 +320,16 @@ void exposition_add_label(struct text *text, const char *value)
 {
     struct text clean = {0};
     text_add_utf8(&clean, value, strlen(value));
-    for (const char *c = text_get(&clean); *c; c++)
-        if (*c == '\\' || *c == '"')
-            text_addf(text, "\\%c", *c);
-        else if (*c == '\n')
+    for (const char *c = text_get(&clean); *c;) {
+        size_t plain = strcspn(c, "\\\"\n");
+        text_add_bytes(text, c, plain);
+        c += plain;
+        if (*c == '\n')
             text_add(text, "\\n");
-        else
-            text_add_bytes(text, c, 1);
+        else if (*c)
+            text_addf(text, "\\%c", *c);
+        c += *c != 0;
+    }
     text->failed |= clean.failed;
     text_done(&clean);
 }

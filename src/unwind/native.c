@@ -204,6 +204,13 @@ void native_files_trim(struct native_files *files, size_t closed)
     files->list.count = kept;
 }
 
+void native_files_visit(struct native_files *files, void (*visit)(void *context, struct native_file *file),
+                        void *context)
+{
+    array_foreach (&files->list, f)
+        visit(context, *f);
+}
+
 size_t native_files_too_large(const struct native_files *files)
 {
     return files->too_large;

@@ -45,6 +45,10 @@ DEFINE_FREEP(struct native_files, native_files_free)
  * that were returned are gone. */
 void native_files_trim(struct native_files *files, size_t closed);
 
+/* All of them. */
+void native_files_visit(struct native_files *files, void (*visit)(void *context, struct native_file *file),
+                        void *context);
+
 /* What is called when a file is forgotten that has a note, with that. Not by native_files_free(). */
 void native_files_on_forget(struct native_files *files, void (*forget)(void *context, uint64_t note),
                             void *context);

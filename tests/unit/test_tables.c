@@ -84,9 +84,52 @@ static void a_file_gives_its_rows_back(void **state)
     free(pages);
 }
 
+/* Of a file that a process led into before it ended; of others nothing is read. */
+static void rows_outlive_a_process(void **state)
+{
+    struct native_files *files = NULL;
+    struct native *native = NULL;
+    struct native_file *met = NULL, *unmet = NULL;
+    assert_int_equal(native_files_new(&files), 0);
+    assert_int_equal(native_open_shared(getpid(), files, &native, NULL), 0);
+    array_foreach (&native_modules(native)->list, m) {
+        struct native_file *file = m->has_bias ? native_file_of(native, m) : NULL;
+        if (file && !met && native_file_table(file))
+            met = file;
+        else if (file)
+            unmet = file;
+    }
+    assert_true(met && unmet);
+    uint32_t count = (uint32_t)native_file_table(met)->count, limit = 5 * count;
+    struct unwind_row *rows = calloc(limit, sizeof(*rows));
+    uint64_t *pages = calloc(limit, sizeof(*pages));
+    struct tables small = {.row_limit = 3 * count, .page_limit = limit};
+    tables_init(&small, rows, pages);
+    tables_keep(&small, met); /* more than a quarter */
+    assert_true(!*native_file_note(met) && !small.full && !small.rows_used);
+    tables_done(&small);
+    struct tables t = {.row_limit = limit, .page_limit = limit};
+    tables_init(&t, rows, pages);
+    tables_keep(&t, unmet);
+    assert_true(!*native_file_note(unmet) && !native_file_met(unmet));
+    tables_keep(&t, met);
+    tables_keep(&t, met);
+    assert_int_equal(*native_file_note(met), 1);
+    assert_int_equal(t.rows_used, count);
+    native_free(native);
+    native_files_trim(files, 256);
+    assert_int_equal(native_file_table(met)->count, count);
+    assert_true(native_file_table(met)->borrowed);
+    native_files_free(files);
+    tables_done(&t);
+    free(rows);
+    free(pages);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_given_back_is_joined_and_taken_again),
-                                       cmocka_unit_test(a_file_gives_its_rows_back)};
+                                       cmocka_unit_test(a_file_gives_its_rows_back),
+                                       cmocka_unit_test(rows_outlive_a_process)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
