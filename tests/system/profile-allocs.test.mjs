@@ -171,6 +171,7 @@ public class Stays {
         System.out.println("ready");
         System.in.read();
         for (int i = 0; i < 5; i++) { keepsBytes(); dropsBytes(); }
+        last = null; // the one that is not dropped would be among the old objects now and then
         System.gc();
         System.out.println("done");
         System.in.read();
