@@ -228,6 +228,14 @@ static void judge_whole(const struct recording *r, const struct fixed *fixed, st
     }
 }
 
+static void tell_half(struct rate *rate, const struct profile *so_far)
+{
+    struct distribution functions = {0};
+    if (distribution_add_profile(&functions, so_far) < 0 || rate_half(rate, &functions) < 0)
+        die("out of memory");
+    distribution_done(&functions);
+}
+
 /* options NULL: at a fixed rate. Each sample of the recording is taken or not, at equal distances. */
 static void sample_once(const struct recording *r, const struct fixed *fixed, struct stats_random *random,
                         const struct rate_options *options, double hz, struct outcome *o)
@@ -249,7 +257,12 @@ static void sample_once(const struct recording *r, const struct fixed *fixed, st
         struct sampled window;
         if (options)
             sampled_init(&window);
+        bool halved = !options;
         for (; at < r->count && r->samples[at].at_s < until; at++) {
+            if (!halved && r->samples[at].at_s >= from + WINDOW_S / 2) {
+                tell_half(rate, window.profile);
+                halved = true;
+            }
             due += now_hz / RECORDED_HZ;
             if (due < 1)
                 continue;

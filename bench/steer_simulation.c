@@ -80,6 +80,8 @@ static int draw(struct stats_random *random, const double *cumulative)
     return low;
 }
 
+static double first_half[FUNCTIONS]; /* of the window that was made last */
+
 static int window_of(const struct load *load, struct stats_random *random, double samples, double *counts)
 {
     double cumulative[FUNCTIONS], sum = 0;
@@ -89,11 +91,15 @@ static int window_of(const struct load *load, struct stats_random *random, doubl
         cumulative[f] = sum += load->share[f] * off;
     }
     int n = 0;
+    memset(first_half, 0, sizeof(first_half));
     for (double left = samples; left >= 1; n++) {
         double run = load->burst > 1 ? fmin(left, 1 + floor(log(fmax(stats_random_unit(random), 1e-12)) /
                                                             log(1 - 1 / load->burst)))
                                      : 1;
-        counts[draw(random, cumulative)] += run;
+        int function = draw(random, cumulative);
+        counts[function] += run;
+        if (2 * left > samples)
+            first_half[function] += run;
         left -= run;
     }
     return n;
@@ -107,12 +113,14 @@ static void die(const char *what)
 
 static void give(struct rate *rate, const double *counts, struct rate_decision *decision)
 {
-    struct distribution window = {0};
+    struct distribution half = {0}, window = {0};
     for (int f = 0; f < FUNCTIONS; f++)
-        if (counts[f] > 0 && distribution_add(&window, (uint64_t)f + 10, counts[f]) < 0)
+        if ((counts[f] > 0 && distribution_add(&window, (uint64_t)f + 10, counts[f]) < 0) ||
+            (first_half[f] > 0 && distribution_add(&half, (uint64_t)f + 10, first_half[f]) < 0))
             die("out of memory");
-    if (rate_window(rate, &window, decision) < 0)
+    if (rate_half(rate, &half) < 0 || rate_window(rate, &window, decision) < 0)
         die("out of memory");
+    distribution_done(&half);
     distribution_done(&window);
 }
 
@@ -474,6 +482,14 @@ static struct quality quality_of(struct profile *p, const double *truth, struct 
 }
 
 /* Two mixes in turn (phase seconds), or one (0): the error at a rate that follows and at the fixed one. */
+static void tell_half(struct rate *rate, const struct profile *so_far)
+{
+    struct distribution functions = {0};
+    if (distribution_add_profile(&functions, so_far) < 0 || rate_half(rate, &functions) < 0)
+        die("out of memory");
+    distribution_done(&functions);
+}
+
 static void follow(struct stats_random *random)
 {
     int runs = (int)number("runs", 20), held = 0, narrower = 0, fixed_held = 0;
@@ -501,8 +517,13 @@ static void follow(struct stats_random *random)
             struct distribution functions = {0};
             double length = fmin(options.window_s, seconds - at);
             double hz = round(d.next);
-            for (double s = 0; s < length - 1e-9; s += 0.1)
+            bool halved = false;
+            for (double s = 0; s < length - 1e-9; s += 0.1) {
+                if (!halved && 2 * s >= length)
+                    tell_half(rate, w.profile);
+                halved |= 2 * s >= length;
                 mine += sample_stretch(&w, random, at + s, fmin(0.1, length - s), hz, phase, false);
+            }
             if (distribution_add_profile(&functions, w.profile) < 0 ||
                 rate_window(rate, &functions, &d) < 0 || pool_add(pool, d.regime, d.fresh, w.profile) < 0)
                 die("out of memory");

@@ -38,8 +38,8 @@ struct run {
     uint64_t tidied_ns;
     struct regressed_watch *watch;
     uint64_t start_ns, check_after_ns;
-    uint64_t window_start_ns, window_end_ns;
-    double frequency, frequency_ns; /* of the window; the sum of rates by time */
+    uint64_t window_start_ns, window_half_ns, window_end_ns; /* half: 0 when it was told */
+    double frequency, frequency_ns;                          /* of the window; the sum of rates by time */
     uint64_t cost_looked_ns, cost_spent_ns;
 };
 
@@ -68,6 +68,7 @@ static int begin_window(struct run *run, uint64_t now_ns)
     if (run->sampling->options->store) /* they end where all do, at full tens of seconds */
         length_ns -= real_ns % length_ns;
     run->window_start_ns = now_ns;
+    run->window_half_ns = run->rate ? now_ns + length_ns / 2 : 0;
     run->window_end_ns = now_ns + length_ns;
     if (run->before ? profile_restart(run->before, FRAMES_KEPT) : profile_new(&run->before))
         return out_of_memory(run);
@@ -177,6 +178,17 @@ static int keep_window(struct run *run, uint64_t now_ns)
     }
     run->store_fails = r < 0;
     return judge_store(run);
+}
+
+static int halve_window(struct run *run)
+{
+    struct distribution functions = {0};
+    run->window_half_ns = 0;
+    int r = distribution_add_profile(&functions, run->window);
+    if (r == 0)
+        r = rate_half(run->rate, &functions);
+    distribution_done(&functions);
+    return r < 0 ? out_of_memory(run) : 0;
 }
 
 /* The window goes where it belongs, and says at which rate the next one is sampled. */
@@ -316,7 +328,9 @@ static int sample(struct run *run, uint64_t end_ns)
     begin_cost(run, run->start_ns);
     while (r >= 0 && goes_on(run, end_ns)) {
         uint64_t now_ns = clock_monotonic_ns();
-        if (run->window && now_ns >= run->window_end_ns) {
+        if (run->window_half_ns && now_ns >= run->window_half_ns)
+            r = halve_window(run);
+        if (r >= 0 && run->window && now_ns >= run->window_end_ns) {
             r = end_window(run, now_ns);
             if (r == 0)
                 r = begin_window(run, now_ns);

@@ -24,7 +24,7 @@ enum {
     INTERRUPTED_MS = 500, /* who wants to end waits so long for an answer, and as long as its namer had */
     INTERRUPTED_MOST_MS = 2000, /* no CPU; for all of them together so long */
     SPARED_S = 10,              /* one that was asked so lately is not ended for another */
-    IDLE_S = 300,               /* one that was not asked for so long is ended, where few samples are taken */
+    IDLE_S = 60,                /* one that was not asked for so long is ended, where few samples are taken */
     TEXTS_MAX = 64 << 20        /* bytes of names that a namer may have kept for it */
 };
 

@@ -27,7 +27,9 @@ enum { FREEDOMS = 152, HALVES = 2 * DIVERGENCE_CELLS };
 #define SAME_AGAIN   0.01  /* a regime is met again when it diverges by no more than this chance */
 #define FITS_BETTER  10.0  /* by so much chi-squared, a window belongs to another known regime */
 #define LARGE_CHANGE 0.05  /* nats: no program's windows wander so far (the paper's smaller threshold) */
-#define UNKNOWN      7.0   /* dispersion before anything is learnt: samples in runs of four */
+#define UNKNOWN      7.0   /* dispersion before anything is known of it: samples in runs of four */
+#define MEDIAN_WORTH 0.64  /* of a mean, in samples */
+#define ALMOST_SURE  3.09  /* standard deviations: one of a thousand is farther off */
 #define TELL         40.0  /* chi-squared by which regimes are told apart even by an unlucky window */
 #define TELL_LEAST   100.0 /* samples: of fewer, only the hottest functions can be compared */
 #define VARIES_MORE  2.0   /* dispersion, and variance between windows over that of one sample, above which */
@@ -40,7 +42,7 @@ const struct rate_options RATE_USUAL = {.top = 20,
                                         .quiet = 3,
                                         .false_per_hour = 0.01,
                                         .window_s = 10,
-                                        .first = 130,
+                                        .first = 125,
                                         .least = 20,
                                         .most = 999,
                                         .budget = 0.08};
@@ -98,6 +100,10 @@ struct rate {
     float one[FREEDOMS][DIVERGENCE_CELLS + 1], all[FREEDOMS][HALVES + 1];
     struct map index; /* (function, length) -> place in learners */
     ARRAY(struct learner) learners;
+    struct distribution half; /* the first one of the window that goes on */
+    double within[LEARNING];  /* dispersion between the halves of the first windows */
+    unsigned within_count;
+    double within_freedom; /* all of them together */
 };
 
 int rate_new(const struct rate_options *options, double first, struct rate **ret_rate)
@@ -123,7 +129,14 @@ void rate_free(struct rate *r)
         distribution_done(&r->recent[i]);
     map_done(&r->index);
     array_done(&r->learners);
+    distribution_done(&r->half);
     free(r);
+}
+
+int rate_half(struct rate *r, const struct distribution *so_far)
+{
+    distribution_done(&r->half);
+    return distribution_merge(&r->half, so_far, 1);
 }
 
 const struct distribution *rate_regime(const struct rate *r, size_t regime, size_t *ret_windows)
@@ -192,6 +205,41 @@ static double freedom_of(const struct learner *l)
     return fmin(FREEDOM_FIRST + l->seen, FREEDOM_MOST);
 }
 
+/* Samples in runs differ as much between the halves of a window as between windows. */
+static int compare_halves(struct rate *r, const struct distribution *window)
+{
+    struct distribution rest = {0};
+    struct divergence d;
+    int e = 0;
+    if (r->half.samples >= 1 && r->within_count < LEARNING) {
+        e = distribution_merge(&rest, window, 1);
+        if (e == 0)
+            e = distribution_merge(&rest, &r->half, -1);
+        if (e == 0)
+            e = divergence_of(&r->half, &rest, r->options.top, &d);
+        if (e == 0 && d.cells >= 2) {
+            r->within[r->within_count++] = d.nats * d.scale / (d.cells - 1);
+            r->within_freedom += d.cells - 1;
+        }
+        distribution_done(&rest);
+    }
+    distribution_done(&r->half);
+    return e;
+}
+
+/* What the dispersion is at most while little is known of how windows differ: what halves of windows say,
+ * where there are any; their median, because in one of them something may have changed. The quantile of
+ * chi-squared is that of Wilson and Hilferty. */
+static double dispersion_at_most(const struct rate *r)
+{
+    double sorted[LEARNING], each = r->within_freedom / fmax(r->within_count, 1);
+    if (!r->within_count)
+        return UNKNOWN;
+    memcpy(sorted, r->within, r->within_count * sizeof(*sorted));
+    double part = 2 / (9 * MEDIAN_WORTH * r->within_freedom), low = 1 - part - ALMOST_SURE * sqrt(part);
+    return stats_median(sorted, r->within_count) / pow(1 - 2 / (9 * each), 3) / pow(fmax(low, 0.5), 3);
+}
+
 /* ---- comparisons ---- */
 
 /* Over how many windows an hour's false triggers are spread. */
@@ -252,7 +300,7 @@ static int compare(struct rate *r, const struct distribution *block, const struc
     expect_samples(all, block->samples);
     double alike = fmin(freedom, sum * sum / squares);
     double unit = scale_of(all) * freedom / d.scale, theta = unit * limit_of_all(r, alike, freedom_of(all)),
-           least = fmax(scale_of(all), all->seen < LEARNING ? UNKNOWN : 1) * freedom / d.scale,
+           least = fmax(scale_of(all), all->seen < LEARNING ? dispersion_at_most(r) : 1) * freedom / d.scale,
            large = fmax(LARGE_CHANGE, least * limit_of_all(r, alike, FREEDOM_MOST));
     theta = fmin(theta, large);
     if (!length) {
@@ -497,7 +545,9 @@ static int judge(struct rate *r, const struct distribution *window, struct rate_
 int rate_window(struct rate *r, const struct distribution *window, struct rate_decision *ret_decision)
 {
     struct rate_decision d = {.dispersion = 1};
-    int e = judge(r, window, &d);
+    int e = compare_halves(r, window);
+    if (e == 0)
+        e = judge(r, window, &d);
     struct regime *regime = &r->regimes[r->regime];
     struct distribution *kept = &r->recent[r->window % LONGEST];
     distribution_done(kept);

@@ -65,6 +65,10 @@ int rate_new(const struct rate_options *options, double first, struct rate **ret
 void rate_free(struct rate *rate);
 DEFINE_FREEP(struct rate, rate_free)
 
+/* The window so far, when about half of its time is over. Need not be called; changes in the first windows
+ * are seen sooner then, and samples that come in long runs are no changes. 0 or -ENOMEM. */
+int rate_half(struct rate *rate, const struct distribution *so_far);
+
 /* A window has ended. 0 or -ENOMEM. */
 int rate_window(struct rate *rate, const struct distribution *window, struct rate_decision *ret_decision);
 

@@ -124,6 +124,71 @@ static void few_samples_in_runs_are_no_change(void **state)
     assert_in_range(changes, 0, 1); /* 0.05 are stated */
 }
 
+/* Changes in hours of samples that come in runs of sixteen. */
+static long changes_in_long_runs(bool halves)
+{
+    struct stats_random random;
+    struct rate_decision decision;
+    long changes = 0;
+    stats_random_init(&random, 12);
+    for (int start = 0; start < 10; start++) {
+        struct rate *rate;
+        assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+        for (int w = 0; w < 60; w++) {
+            struct distribution d = {0};
+            bool told = !halves;
+            for (double left = 1200, run; left >= 1; left -= run) {
+                uint64_t function =
+                    1 + (uint64_t)(30 * stats_random_unit(&random) * stats_random_unit(&random));
+                run = fmin(left, 1 + floor(log(fmax(stats_random_unit(&random), 1e-12)) / log(0.9375)));
+                if (!told && left <= 600)
+                    assert_int_equal(rate_half(rate, &d), 0);
+                told |= left <= 600;
+                assert_int_equal(distribution_add(&d, function, run), 0);
+            }
+            assert_int_equal(rate_window(rate, &d, &decision), 0);
+            changes += decision.changed;
+            distribution_done(&d);
+        }
+        rate_free(rate);
+    }
+    return changes;
+}
+
+/* How much the halves of windows differ tells how long runs are, long before it is learnt how windows do. */
+static void halves_tell_long_runs(void **state)
+{
+    long without = changes_in_long_runs(false), with = changes_in_long_runs(true);
+    assert_in_range(with, 0, 3);
+    assert_true(without > 5 * (with + 1));
+}
+
+/* And where there are no runs, a change in the fourth window is seen. */
+static void halves_tell_that_there_are_no_runs(void **state)
+{
+    for (int halves = 0; halves < 2; halves++) {
+        struct rate *rate;
+        struct rate_decision decision;
+        struct stats_random random;
+        stats_random_init(&random, 13);
+        assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+        for (int w = 0; w < 4; w++) {
+            struct distribution d = {0};
+            for (int i = 0; i < 700; i++) {
+                double sum = FUNCTIONS - 1 + (w == 3 ? 8 : 1), at = stats_random_unit(&random) * sum;
+                uint64_t key = 1 + (uint64_t)fmax(0, at - (w == 3 ? 7 : 0));
+                if (halves && i == 350)
+                    assert_int_equal(rate_half(rate, &d), 0);
+                assert_int_equal(distribution_add(&d, key, 1), 0);
+            }
+            assert_int_equal(rate_window(rate, &d, &decision), 0);
+            distribution_done(&d);
+        }
+        assert_true(decision.changed == (halves == 1));
+        rate_free(rate);
+    }
+}
+
 static void regimes_are_met_again(void **state)
 {
     (void)state;
@@ -304,6 +369,8 @@ int main(void)
         cmocka_unit_test(the_papers_rule),
         cmocka_unit_test(a_steady_load_costs_little),
         cmocka_unit_test(few_samples_in_runs_are_no_change),
+        cmocka_unit_test(halves_tell_long_runs),
+        cmocka_unit_test(halves_tell_that_there_are_no_runs),
         cmocka_unit_test(regimes_are_met_again),
         cmocka_unit_test(an_odd_window_draws_no_others),
         cmocka_unit_test(small_changes_are_seen),
