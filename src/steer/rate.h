@@ -6,7 +6,8 @@
  * distribution is, times 8 / (1/n + 1/m), chi-squared with cells - 1 degrees of freedom. A program's samples
  * are no independent draws; how much more they vary is learnt from the windows, for each function and each
  * length of comparison (the design effect of surveys: Rao and Scott, Annals of Statistics 12, 1984; with
- * Huber's bounded scale, so that real changes do not hide themselves).
+ * Huber's bounded scale, so that real changes do not hide themselves). Before that is learnt, the halves of
+ * each window tell how many samples come in runs (rate_half()).
  *
  * Each window is compared with the one before it, and the last 1, 3, 9, 27 and 81 windows with the reference
  * of the regime that they belong to: all windows since what was hot last changed, and those of former times
