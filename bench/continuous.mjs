@@ -39,6 +39,17 @@ const read = (file) => {
 // sonde's processes: the one that was started and those that it forked, by the store in their arguments.
 const processes = (store, program) => fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && read(`/proc/${pid}/cmdline`).startsWith(`${program}\0profile\0`) && read(`/proc/${pid}/cmdline`).includes(`\0${store}\0`));
 
+// Workers end a little later than who started them.
+async function remove(at) {
+    for (let left = 50; left > 0; left--) {
+        try {
+            return fs.rmdirSync(at);
+        } catch {
+            await pause(100);
+        }
+    }
+}
+
 // A control group in which all CPU time counts, also of processes that have ended: of the first version or of the second; NULL where there is none.
 function group(name) {
     for (const [dir, file, perSecond] of [['/sys/fs/cgroup/cpuacct', 'cpuacct.usage', 1e9], ['/sys/fs/cgroup/unified', 'cpu.stat', 1e6], ['/sys/fs/cgroup', 'cpu.stat', 1e6]]) {
@@ -49,7 +60,7 @@ function group(name) {
             continue;
         }
         const seconds = () => Number(/^(?:usage_usec )?(\d+)/.exec(read(path.join(at, file)))?.[1] ?? NaN) / perSecond;
-        if (Number.isFinite(seconds())) return { seconds, procs: path.join(at, 'cgroup.procs'), remove: () => { try { fs.rmdirSync(at); } catch { /* somebody is in it still */ } } };
+        if (Number.isFinite(seconds())) return { seconds, procs: path.join(at, 'cgroup.procs'), remove: () => remove(at) };
         fs.rmdirSync(at);
     }
     return null;
@@ -117,7 +128,7 @@ async function run() {
     }
     if (sonde.exitCode === null) sonde.kill('SIGINT');
     await ended;
-    within?.remove();
+    await within?.remove();
     const number = (pattern) => Number(pattern.exec(said)?.[1] ?? NaN);
     const summary = { commit, run: started, ended: { minutes: round(pieces.reduce((s, p) => s + p.minutes, 0)), exit: sonde.exitCode, stacks: number(/sonde: (\d+) stacks/), complete_percent: number(/stacks, ([\d.]+) %/), lost: number(/; (\d+) lost/), program_ns_a_tick: number(/sampler (\d+) ns a tick/), agent_percent: number(/agent ([\d.]+) %/), maps_mb: number(/and (\d+) MB of maps/), said: said.trim().replaceAll(o.store, 'DIR') } };
     fs.appendFileSync(results, `${JSON.stringify(summary)}\n`);
@@ -146,7 +157,7 @@ async function runAgainst() {
         await ended;
         const stacks = Number(/sonde: (\d+) stacks/.exec(said())?.[1] ?? NaN), seconds = within.seconds();
         line.against.push({ sonde: program, stacks, lost: Number(/; (\d+) lost/.exec(said())?.[1]), complete_percent: Number(/stacks, ([\d.]+) %/.exec(said())?.[1]), cpu_percent: round((100 * seconds) / (60 * minutes)), us_a_stack: round((1e6 * seconds) / stacks), own_mb: round(mean(own)), own_most_mb: round(Math.max(...own)) });
-        within.remove();
+        await within.remove();
     }
     fs.appendFileSync(results, `${JSON.stringify(line)}\n`);
     for (const side of line.against) console.log(`${side.sonde}: ${side.us_a_stack} us a stack, ${side.cpu_percent} % of a CPU, ${side.stacks} stacks, ${side.lost} lost, ${side.complete_percent} % complete, ${side.own_mb} MB (most ${side.own_most_mb})`);

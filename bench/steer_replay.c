@@ -228,14 +228,6 @@ static void judge_whole(const struct recording *r, const struct fixed *fixed, st
     }
 }
 
-static void tell_half(struct rate *rate, const struct profile *so_far)
-{
-    struct distribution functions = {0};
-    if (distribution_add_profile(&functions, so_far) < 0 || rate_half(rate, &functions) < 0)
-        die("out of memory");
-    distribution_done(&functions);
-}
-
 /* options NULL: at a fixed rate. Each sample of the recording is taken or not, at equal distances. */
 static void sample_once(const struct recording *r, const struct fixed *fixed, struct stats_random *random,
                         const struct rate_options *options, double hz, struct outcome *o)
@@ -260,7 +252,8 @@ static void sample_once(const struct recording *r, const struct fixed *fixed, st
         bool halved = !options;
         for (; at < r->count && r->samples[at].at_s < until; at++) {
             if (!halved && r->samples[at].at_s >= from + WINDOW_S / 2) {
-                tell_half(rate, window.profile);
+                if (rate_half_profile(rate, window.profile) < 0)
+                    die("out of memory");
                 halved = true;
             }
             due += now_hz / RECORDED_HZ;

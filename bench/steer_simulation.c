@@ -482,14 +482,6 @@ static struct quality quality_of(struct profile *p, const double *truth, struct 
 }
 
 /* Two mixes in turn (phase seconds), or one (0): the error at a rate that follows and at the fixed one. */
-static void tell_half(struct rate *rate, const struct profile *so_far)
-{
-    struct distribution functions = {0};
-    if (distribution_add_profile(&functions, so_far) < 0 || rate_half(rate, &functions) < 0)
-        die("out of memory");
-    distribution_done(&functions);
-}
-
 static void follow(struct stats_random *random)
 {
     int runs = (int)number("runs", 20), held = 0, narrower = 0, fixed_held = 0;
@@ -519,8 +511,8 @@ static void follow(struct stats_random *random)
             double hz = round(d.next);
             bool halved = false;
             for (double s = 0; s < length - 1e-9; s += 0.1) {
-                if (!halved && 2 * s >= length)
-                    tell_half(rate, w.profile);
+                if (!halved && 2 * s >= length && rate_half_profile(rate, w.profile) < 0)
+                    die("out of memory");
                 halved |= 2 * s >= length;
                 mine += sample_stretch(&w, random, at + s, fmin(0.1, length - s), hz, phase, false);
             }

@@ -69,7 +69,7 @@ static void handle(void *context, const struct http_request *request, struct htt
         text_add(&text, text_get(&m->regressed));
         write_counts(m, &text);
         pthread_mutex_unlock(&m->lock);
-        answer(response, 200, "text/plain; version=0.0.4", &text);
+        answer(response, 200, HTTP_METRICS, &text);
     }
 }
 

@@ -182,13 +182,8 @@ static int keep_window(struct run *run, uint64_t now_ns)
 
 static int halve_window(struct run *run)
 {
-    struct distribution functions = {0};
     run->window_half_ns = 0;
-    int r = distribution_add_profile(&functions, run->window);
-    if (r == 0)
-        r = rate_half(run->rate, &functions);
-    distribution_done(&functions);
-    return r < 0 ? out_of_memory(run) : 0;
+    return rate_half_profile(run->rate, run->window) < 0 ? out_of_memory(run) : 0;
 }
 
 /* The window goes where it belongs, and says at which rate the next one is sampled. */

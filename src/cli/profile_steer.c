@@ -52,10 +52,13 @@ static json_t *pruned_json(const struct prune_result *p)
 void profile_steer_print_rate(const struct rate_summary *r)
 {
     fprintf(stderr,
-            "sonde: the rate followed the load: %.0f Hz on average (%.0f to %.0f), %zu windows of %g s, what "
-            "is hot "
-            "changed %zu times between %zu regimes\n",
-            r->mean_hz, r->least_hz, r->most_hz, r->windows, r->options->window_s, r->changes, r->regimes);
+            "sonde: the rate followed the load: %.0f Hz on average (%.0f to %.0f), %zu windows of %g s, ",
+            r->mean_hz, r->least_hz, r->most_hz, r->windows, r->options->window_s);
+    if (r->changes)
+        fprintf(stderr, "what is hot changed %zu time%s between %zu regimes\n", r->changes,
+                r->changes == 1 ? "" : "s", r->regimes);
+    else
+        fputs("what is hot did not change\n", stderr);
 }
 
 static json_t *rate_json(const struct rate_summary *r)

@@ -64,7 +64,7 @@ static const char *header(struct MHD_Connection *connection, const char *name)
 static int level_of(const struct http_response *response)
 {
     const char *type = response->content_type ? response->content_type : "";
-    return strcmp(type, "application/octet-stream") == 0 || strstr(type, "version=0.0.4") ? 1 : 5;
+    return strcmp(type, "application/octet-stream") == 0 || strcmp(type, HTTP_METRICS) == 0 ? 1 : 5;
 }
 
 /* Replaces the body by what gzip makes of it, when that is smaller and the client takes it. */

@@ -22,6 +22,9 @@ struct http_request {
     void *connection; /* for http_query() and http_header() */
 };
 
+/* Of metrics, as Prometheus reads them. */
+#define HTTP_METRICS "text/plain; version=0.0.4"
+
 /* A handler fills it in. body is freed by the server. */
 struct http_response {
     unsigned status; /* 200 by default */

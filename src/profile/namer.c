@@ -37,8 +37,7 @@ enum {
     MAPPED_BYTES =
         128 << 10, /* from this size on, freed memory goes back at once: debug information is large */
     TRIM_KEEP = 1 << 20,
-    CLOSED_FIRST = 64, /* files that nothing has mapped stay known when room is needed, then fewer */
-    AWHILE_MS = 50     /* then it answers what it has named: the sampler has other things to do, too */
+    AWHILE_MS = 50 /* then it answers what it has named: the sampler has other things to do, too */
 };
 _Static_assert(STACKS_MAX + STACK_BYTES_MAX + sizeof(struct namer_answer) < NEW_MAX, "and some new frames");
 _Static_assert(ANSWER_MAX + sizeof(struct sampler_process) <= BROKER_BYTES_MAX, "an answer is one message");
@@ -312,18 +311,14 @@ static void keep_rows(void *context, struct native_file *file)
 
 static void describe(struct reading *r, struct process *process)
 {
-    uint32_t closed = CLOSED_FIRST;
     tables_settle(&r->tables); /* who copies rows has done so */
     process_describe(process, &r->tables, &r->description);
-    while (r->tables.full) {
-        r->tables.full = false;
-        native_files_trim(r->files, closed);
-        tables_settle(&r->tables);
-        process_describe(process, &r->tables, &r->description);
-        if (!closed)
-            break;
-        closed /= 4;
-    }
+    if (!r->tables.full)
+        return;
+    r->tables.full = false;
+    native_files_trim(r->files, 0);
+    tables_settle(&r->tables);
+    process_describe(process, &r->tables, &r->description);
     r->tables.full = false;
 }
 

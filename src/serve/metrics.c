@@ -88,7 +88,7 @@ void service_answer_metrics(struct service *service, struct http_response *respo
         text_addf(&text, "sonde_lost_total{reason=\"%s\"} %llu\n", loss->reason,
                   (unsigned long long)loss->count);
     report_done(&losses);
-    response->content_type = "text/plain; version=0.0.4";
+    response->content_type = HTTP_METRICS;
     response->length = text.length;
     response->body = text_take(&text);
 }

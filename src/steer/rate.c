@@ -139,6 +139,12 @@ int rate_half(struct rate *r, const struct distribution *so_far)
     return distribution_merge(&r->half, so_far, 1);
 }
 
+int rate_half_profile(struct rate *r, const struct profile *so_far)
+{
+    distribution_done(&r->half);
+    return distribution_add_profile(&r->half, so_far);
+}
+
 const struct distribution *rate_regime(const struct rate *r, size_t regime, size_t *ret_windows)
 {
     *ret_windows = r->regimes[regime].windows;

@@ -69,6 +69,7 @@ DEFINE_FREEP(struct rate, rate_free)
 /* The window so far, when about half of its time is over. Need not be called; changes in the first windows
  * are seen sooner then, and samples that come in long runs are no changes. 0 or -ENOMEM. */
 int rate_half(struct rate *rate, const struct distribution *so_far);
+int rate_half_profile(struct rate *rate, const struct profile *so_far);
 
 /* A window has ended. 0 or -ENOMEM. */
 int rate_window(struct rate *rate, const struct distribution *window, struct rate_decision *ret_decision);

@@ -94,7 +94,6 @@ static void a_steady_load_costs_little(void **state)
     rate_free(rate);
 }
 
-/* Two ways to work that alternate: each is known again, its windows are pooled, and it is not learnt anew. */
 /* Few samples that come in runs are worth a seventh of their number, which is not known in the beginning:
  * that they differ more than independent ones is no change. */
 static void few_samples_in_runs_are_no_change(void **state)
@@ -189,6 +188,7 @@ static void halves_tell_that_there_are_no_runs(void **state)
     }
 }
 
+/* Two ways to work that alternate: each is known again, its windows are pooled, and it is not learnt anew. */
 static void regimes_are_met_again(void **state)
 {
     (void)state;
